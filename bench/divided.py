@@ -48,7 +48,7 @@ from stoker_sidecar.wire.peer_tls import PeerTls
 
 _MIB = 2**20
 _UID = "bench-divided"
-_CASES = {"small": (3000, 50_000), "shards": (12, 16 * _MIB)}
+_CASES = {"small": (3000, 50_000), "shards": (12, 16 * _MIB), "one": (1, 192 * _MIB)}
 _PORT = 18_700
 
 

@@ -63,7 +63,7 @@ def node_caches(caches: Sequence[NodeCache]) -> RenderableType:
     parts: list[RenderableType] = [table(columns, (rows.node_row(cache) for cache in caches))]
     held = [(cache.metadata.name, *rows.held_row(item)) for cache in caches for item in cache.status.datasets]
     if held:
-        parts += ["", table(("NODE", "DATASET", "PHASE", "WARM", "SHARE", "SPEED", "ETA"), held)]
+        parts += ["", table(("NODE", "DATASET", "PHASE", "WARM", "SHARE", "SPEED", "ETA", "CAME FROM"), held)]
     parts += workloads([(cache.metadata.name, item) for cache in caches for item in cache.status.workloads])
     below = [*rows.memory_of_nodes(caches), *rows.unconfined(caches)]
     return Group(*parts, *(["", *below] if below else []))

@@ -180,11 +180,18 @@ def unconfined(caches: Iterable[NodeCache]) -> list[str]:
 
 
 def held_row(held: NodeDatasetStatus) -> Sequence[str]:
-    """Make a row: DATASET, PHASE, WARM, SHARE, SPEED, ETA of one dataset of one node."""
+    """Make a row: DATASET, PHASE, WARM, SHARE, SPEED, ETA, CAME FROM of one dataset of one node."""
     share = f"{100 * held.warm_bytes / held.bytes:.0f}%" if held.bytes else UNKNOWN
     speed = f"{format_bytes(held.bytes_per_second)}/s" if held.bytes_per_second else UNKNOWN
     eta = UNKNOWN if held.eta_seconds is None else format_duration(held.eta_seconds)
-    return (f"{held.namespace}/{held.name}", held.phase, format_bytes(held.warm_bytes), share, speed, eta)
+    name = f"{held.namespace}/{held.name}"
+    return (name, held.phase, format_bytes(held.warm_bytes), share, speed, eta, _came_from(held))
+
+
+def _came_from(held: NodeDatasetStatus) -> str:
+    """Write what came from the source, and from other nodes, since the node's fetcher was started."""
+    parts = ((held.source_bytes, "source"), (held.peer_bytes, "other nodes"))
+    return ", ".join(f"{format_bytes(size)} {where}" for size, where in parts if size) or UNKNOWN
 
 
 def workload_row(workload: NodeWorkload) -> Sequence[str]:

@@ -83,6 +83,13 @@ class ObservePolicy(StrEnum):
     OFF = "Off"
 
 
+class Neighbours(StrEnum):
+    """Whether nodes that are to have a Dataset give it to each other."""
+
+    AUTO = "Auto"  # where several are to have it
+    OFF = "Off"  # each fetches all of it from the source
+
+
 class Cache(Model):
     """On which nodes, and how much."""
 
@@ -162,6 +169,13 @@ class Warm(Model):
             "again at each `stoker warm`."
         ),
     ] = False
+    neighbours: Annotated[
+        Neighbours,
+        Field(
+            description="Auto: nodes that are to have it fetch it from the source once, and give it to each other. "
+            "Off: each fetches all of it from the source."
+        ),
+    ] = Neighbours.AUTO
 
 
 class Refresh(Model):

@@ -80,6 +80,17 @@ class NodeDataset(Model):
     position: Annotated[
         int, Field(description="Of this node among itself and `peers`, in one order for all of them.", ge=0, le=15)
     ] = 0
+    upstream: Annotated[
+        tuple[str, ...],
+        Field(
+            description="host:port of nodes that are asked before the source for what this node would fetch there.",
+            max_length=2,
+        ),
+    ] = ()
+    downstream: Annotated[
+        tuple[str, ...],
+        Field(description="host:port of nodes for which this one stands before the source.", max_length=16),
+    ] = ()
     older: Annotated[
         tuple[OlderVersion, ...],
         Field(description="Fetched beside `version`, and before it: pods on their way here will mount them."),
@@ -196,6 +207,13 @@ class NodeDatasetStatus(Model):
         Field(
             json_schema_extra=_INT64, description="Files fetched from the source for this version; the rest was linked."
         ),
+    ] = 0
+    source_bytes: Annotated[
+        int,
+        Field(json_schema_extra=_INT64, description="Bytes that came from the source since its fetcher was started."),
+    ] = 0
+    peer_bytes: Annotated[
+        int, Field(json_schema_extra=_INT64, description="Bytes that other nodes gave since then.")
     ] = 0
     bytes_per_second: Annotated[int, Field(json_schema_extra=_INT64)] = 0
     best_bytes_per_second: Annotated[

@@ -17,7 +17,7 @@ from stoker_operator.core.kept_placements import KeptPlacements, PlacementNews
 from stoker_operator.core.kept_uses import KeptUses
 from stoker_operator.core.live_versions import pinned_by_jobs, queued_datasets
 from stoker_operator.core.node_states import alive, fell_silent
-from stoker_operator.core.plan import DatasetPlan, frozen_uids
+from stoker_operator.core.plan import DatasetPlan, frozen_uids, zone_of
 from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.tuning import says_something
 from stoker_operator.core.views import ClusterView
@@ -82,7 +82,7 @@ class KeptDecision:
         yield from self._placements.update(news, spoiled, placed)
         jobs = bool(changed_keys(old.training_jobs, view.training_jobs))
         stale = {*datasets, *used, *placed, *self._volatile, *self._due(now), *self._retuned(old)}
-        elsewhere = came | _readdressed(old, view, caches)
+        elsewhere = came | _readdressed(old, view, caches) | _rezoned(old, view, nodes)
         stale |= self._on_nodes(nodes | elsewhere)
         stale |= self._changed_facts(versions, jobs=jobs or bool(datasets))
         stale.update(self._keys[uid] for uid in moved if uid in self._keys)
@@ -208,6 +208,11 @@ def _readdressed(old: ClusterView, view: ClusterView, caches: Iterable[str]) -> 
     before, after = old.node_caches, view.node_caches
     here = (node for node in caches if node in before and node in after)
     return {node for node in here if before[node].status.address != after[node].status.address}
+
+
+def _rezoned(old: ClusterView, view: ClusterView, nodes: Iterable[str]) -> set[str]:
+    """Return the nodes that came, went, or are in another zone now: others are near them."""
+    return {node for node in nodes if zone_of(old, node) != zone_of(view, node)}
 
 
 def _some(nodes: Sequence[str]) -> Iterator[Sequence[str]]:

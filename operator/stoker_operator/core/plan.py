@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from itertools import chain
 
 from stoker_api import names
-from stoker_api.dataset import Cache, Dataset, WarmPolicy
+from stoker_api.dataset import Cache, Dataset, Neighbours, WarmPolicy
 from stoker_api.endpoint import is_address
 from stoker_api.meta import parse_quantity, shortened
 from stoker_api.names import Reason
@@ -18,6 +18,7 @@ from stoker_operator.core.class_limits import NO_TERMS
 from stoker_operator.core.int64 import clamp
 from stoker_operator.core.listing import ListingState
 from stoker_operator.core.live_versions import older_versions, versions_of
+from stoker_operator.core.neighbourhoods import HolderNode, neighbourhoods
 from stoker_operator.core.node_states import NodeStates, found_on_disk
 from stoker_operator.core.placement import Placement, Role
 from stoker_operator.core.spoiled import Spoiled
@@ -33,7 +34,7 @@ _ENTRY_SIZE = 500  # of an entry's names, UID, digest, hosts and figures, in JSO
 _SLIPS = frozenset({Reason.INVALID_SPEC, Reason.INTERNAL_ERROR})
 _MOST_REQUEST = 64  # characters of an annotation, which may be anyone's text
 MOST_REFUSAL = 300  # characters of the sentence of a refusal in an entry
-MOST_DIVIDING = 16  # nodes that divide what is cold of a Dataset; more are several such groups
+_ZONE = "topology.kubernetes.io/zone"
 MANIFEST_SOURCES = 3  # nodes that a new holder may ask for the manifest: one may be down, two at once are rare
 
 
@@ -156,17 +157,22 @@ def entry_of(
 
 
 def dividing(view: ClusterView, plan: DatasetPlan) -> Mapping[str, Mapping[str, object]]:
-    """Return by node which others may give it files, and its position among them, where there are any."""
+    """Return by node which others may give it files, and what else nodes that divide a Dataset have to know."""
+    if plan.dataset.spec.warm.neighbours is Neighbours.OFF:
+        return {}
     holders = plan.placement.nodes(Role.REPLICA, Role.USER) if wants_warming(plan) else ()
     reachable = [node for node in holders if node in view.node_caches]
-    known = [(node, address) for node in reachable for address in _addresses(view, [node])]
-    found: dict[str, Mapping[str, object]] = {}
-    for first in range(0, len(known), MOST_DIVIDING):
-        group = known[first : first + MOST_DIVIDING]
-        addresses = tuple(address for _, address in group)
-        for position, (node, _) in enumerate(group) if len(group) > 1 else ():
-            found[node] = {"peers": addresses[:position] + addresses[position + 1 :], "position": position}
-    return found
+    known = [
+        HolderNode(node, address, zone_of(view, node)) for node in reachable for address in _addresses(view, [node])
+    ]
+    told = neighbourhoods(plan.dataset.metadata.uid, known)
+    return {node: one._asdict() for node, one in told.items()}
+
+
+def zone_of(view: ClusterView, node: str) -> str:
+    """Return the zone of a node; empty where that, or the node, is not known."""
+    found = view.nodes.get(node)
+    return found.labels.get(_ZONE, "") if found is not None else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +252,8 @@ def entry_size(entry: NodeDataset) -> int:
         entry.allowed_namespaces,
         entry.retain,
         entry.peers,
+        entry.upstream,
+        entry.downstream,
         older,
     )
     texts = [source.uri, source.endpoint, entry.refused, entry.tuning.profile, *chain.from_iterable(lists)]

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from errno import ENOENT, ENOTDIR
 from pathlib import Path
@@ -19,6 +19,7 @@ from stoker_sidecar.agent.core.grants import NodeGrants
 from stoker_sidecar.agent.core.hardware_status import node_hardware
 from stoker_sidecar.agent.core.hinted_rows import hints_of_pods
 from stoker_sidecar.agent.core.status import DiskFigures, Facts, node_status, steady, steady_folders
+from stoker_sidecar.agent.core.uploads import UploadLimits
 from stoker_sidecar.agent.credentials import CredentialReader
 from stoker_sidecar.agent.csi.driver import Driver, RegistrationService, serve_driver
 from stoker_sidecar.agent.fetcher_link import FetcherLink
@@ -36,6 +37,7 @@ from stoker_sidecar.agent.observation import Observation
 from stoker_sidecar.agent.observation_metrics import ObservationCollector
 from stoker_sidecar.agent.order_plugins import OrderPlugins
 from stoker_sidecar.agent.peer_files import PeerFiles
+from stoker_sidecar.agent.peer_metrics import PeerCollector
 from stoker_sidecar.agent.peers import PeerServer
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.plugin_metrics import OrderPluginCollector, PluginCollector
@@ -111,7 +113,8 @@ class AgentPlaces:
     ``address``: of the pod, where other nodes fetch manifests; empty: nobody can. ``http_port``: of health and metrics;
     ``peer_port``: of manifests; ``learning_port``: of rules and history, on the loopback address. ``run_dir``: of the
     sockets; ``history``: the file of what was tuned. ``namespace``: where Stoker is installed, beside which the node's
-    account is; empty: credentials are read in the agent's own name, and no node is served.
+    account is; empty: credentials are read in the agent's own name, and no node is served. ``uploads``: what other
+    nodes are given.
     """
 
     address: str
@@ -121,6 +124,7 @@ class AgentPlaces:
     run_dir: Path
     history: Path
     namespace: str = ""
+    uploads: UploadLimits = field(default_factory=UploadLimits)
 
     @property
     def fetcher_socket(self) -> Path:
@@ -189,7 +193,9 @@ class Agent:
         self._confinement = confinement
         self._observation = observation
         learned = LearningCollector(self._learning, self._workloads.known)
-        collectors = [ObservationCollector(plan, observation), learned, OrderPluginCollector(asked)]
+        self._peer_files = PeerFiles(plan, folders, self._link.ask, places.uploads)
+        given = PeerCollector(plan, self._peer_files)
+        collectors = [ObservationCollector(plan, observation), learned, OrderPluginCollector(asked), given]
         collectors += [] if plugins is None else [PluginCollector(plugins)]
         self._metrics = AgentMetrics(plan, self._publisher.rows, *collectors)
         self._rules = NodeRules(
@@ -230,7 +236,7 @@ class Agent:
     async def _side_by_side(self, stopping: asyncio.Event, http: NodeHttp) -> None:
         name, places = self._driver.node_name, self._places
         for_peers = http.for_peers()
-        PeerFiles(self._plan, self._folders, self._link.ask).add_to(for_peers)
+        self._peer_files.add_to(for_peers)
         async with asyncio.TaskGroup() as tasks:
             running = [
                 tasks.create_task(part)

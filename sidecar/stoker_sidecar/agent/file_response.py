@@ -2,23 +2,40 @@
 
 import asyncio
 import os
+from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
 _BLOCK = 1024 * 1024
 
 
+async def _at_once(_: int) -> None:
+    """Go on at once."""
+
+
 async def send_file(
-    request: web.Request, descriptor: int, kind: str = "application/octet-stream"
+    request: web.Request,
+    descriptor: int,
+    kind: str = "application/octet-stream",
+    *,
+    offset: int = 0,
+    length: int = -1,
+    pace: Callable[[int], Awaitable[None]] = _at_once,
 ) -> web.StreamResponse:
-    """Send the whole file of a descriptor, which stays the caller's to close. ``kind``: its Content-Type."""
-    size = os.fstat(descriptor).st_size
-    if size <= _BLOCK:
-        return web.Response(body=await asyncio.to_thread(os.pread, descriptor, _BLOCK, 0), content_type=kind)
-    response = web.StreamResponse(headers={"Content-Type": kind, "Content-Length": str(size)})
+    """Send a file of a descriptor, which stays the caller's to close. ``kind``: its Content-Type.
+
+    ``offset`` and ``length`` in bytes; -1: to its end. ``pace``: waited for before so many bytes are sent.
+    """
+    if length < 0:
+        length = os.fstat(descriptor).st_size - offset
+    if length <= _BLOCK:
+        await pace(length)
+        return web.Response(body=await asyncio.to_thread(os.pread, descriptor, length, offset), content_type=kind)
+    response = web.StreamResponse(headers={"Content-Type": kind, "Content-Length": str(length)})
     await response.prepare(request)
     sent = 0
-    while block := await asyncio.to_thread(os.pread, descriptor, _BLOCK, sent):
+    while block := await asyncio.to_thread(os.pread, descriptor, min(_BLOCK, length - sent), offset + sent):
+        await pace(len(block))
         await response.write(block)
         sent += len(block)
     return response

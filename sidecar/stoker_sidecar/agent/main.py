@@ -14,6 +14,7 @@ from stoker_kube.client import KubeClient
 from stoker_kube.errors import ConfigError
 from stoker_sidecar.agent.agent import Agent, AgentPlaces
 from stoker_sidecar.agent.core.grants import NodeGrants
+from stoker_sidecar.agent.core.uploads import UploadLimits
 from stoker_sidecar.agent.csi.driver import Driver
 from stoker_sidecar.agent.node_plugins import NodePlugins, node_plugins
 from stoker_sidecar.agent.observation import Observation
@@ -82,6 +83,7 @@ def build(settings: AgentSettings, kube: Kube) -> Agent:
             settings.run_dir,
             settings.state_dir / "tuning-history.db",
             settings.namespace,
+            UploadLimits(settings.peer_uploads if settings.neighbours == "Auto" else 0, settings.peer_bytes_per_second),
         ),
         grants=NodeGrants(settings.ambient_namespaces, settings.host_folder_grants),
         observation=_observation(settings, plan, folders, volumes, plugins),

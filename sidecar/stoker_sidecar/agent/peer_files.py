@@ -1,33 +1,70 @@
-"""Gives other nodes the files that are whole here: to those alone that are to have the same Dataset."""
+"""Gives other nodes the files and pieces that are here: to those alone that are to have the same Dataset."""
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
 
 from aiohttp import web
 
+from stoker_sidecar.agent.core.uploads import UploadLimits, Uploads
 from stoker_sidecar.agent.file_response import send_file
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.errors import FetcherUnavailable
 from stoker_sidecar.linux.beneath import open_file_beneath
+from stoker_sidecar.version.layout import VersionPaths
+from stoker_sidecar.version.part_files import PIECE, held_of, is_part_name, map_of
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.fetcher_protocol import Had, Have, Reply
 
-# Files that are given at a time, to all nodes together: the rest of the node has its disk and its link too.
-_AT_ONCE = 16
+# Seconds that who asks waits for its turn, before it is told to ask later: it gives up after 5 s of silence.
+_TURN = 1.0
+_DEFAULT = UploadLimits()
+
+
+class Refusal(StrEnum):
+    """Why another node was not given what it asked for."""
+
+    STRANGER = "Stranger"  # the operator did not name it for this Dataset and version
+    BUSY = "Busy"  # as much is being given as may be
+    MISSING = "Missing"  # it is not here, or not any more
+
+
+class _Span(NamedTuple):
+    """What is asked for: ``length`` bytes from ``offset`` on, of a file of ``size``; ``part``: where it may lie."""
+
+    path: str
+    part: str = ""
+    offset: int = 0
+    length: int = -1
+    size: int = -1
 
 
 class PeerFiles:
     """What a node answers to others about the files of versions.
 
-    ``ask``: has the fetcher answer; raises FetcherUnavailable.
+    ``ask``: has the fetcher answer; raises FetcherUnavailable. ``given``: bytes by UID; ``refused``: answers by why.
     """
 
-    def __init__(self, plan: NodePlan, folders: CacheFolders, ask: Callable[[Have], Awaitable[Reply]]) -> None:
+    def __init__(
+        self,
+        plan: NodePlan,
+        folders: CacheFolders,
+        ask: Callable[[Have], Awaitable[Reply]],
+        limits: UploadLimits = _DEFAULT,
+    ) -> None:
         self._plan = plan
         self._folders = folders
         self._ask = ask
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._limits = limits
+        self._uploads = Uploads(limits)
+        self._slots = asyncio.Semaphore(limits.served)
+        self.given: Counter[str] = Counter()
+        self.refused: Counter[Refusal] = Counter()
 
     def add_to(self, application: web.Application) -> None:
         """Answer there, below ``/files``."""
@@ -35,15 +72,20 @@ class PeerFiles:
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         uid, digest = request.match_info["uid"], request.match_info["digest"]
-        if not self._may_have(request.remote, uid, digest):
+        if self._limits.at_once == 0 or not self._may_have(request.remote, uid, digest):
+            self.refused[Refusal.STRANGER] += 1
             return web.Response(status=403, text="this node is not among those that are to have this version\n")
-        path = request.query.get("path")
-        return await self._have(uid, digest) if path is None else await self._file(request, uid, digest, path)
+        if "path" not in request.query:
+            return await self._have(uid, digest)
+        span = _span(request)
+        return web.Response(status=400) if span is None else await self._give(request, uid, digest, span)
 
     def _may_have(self, remote: str | None, uid: str, digest: str) -> bool:
         """Tell whether the operator named who asks: the certificate says only that it is some node."""
         dataset = self._plan.planned.get(uid)
-        return dataset is not None and digest == dataset.version and remote in [_host(one) for one in dataset.peers]
+        if dataset is None or digest != dataset.version:
+            return False
+        return remote in [_host(one) for one in (*dataset.peers, *dataset.downstream)]
 
     async def _have(self, uid: str, digest: str) -> web.Response:
         try:
@@ -52,21 +94,85 @@ class PeerFiles:
             return web.Response(status=503)
         if not isinstance(reply, Had):
             return web.Response(status=404)
-        return web.Response(body=reply.files, headers={"Stoker-Arrived": str(reply.arrived)})
+        headers = {"Stoker-Arrived": str(reply.arrived), "Stoker-Pieces": str(len(reply.pieces))}
+        return web.Response(body=reply.files + reply.pieces, headers=headers)
 
-    async def _file(self, request: web.Request, uid: str, digest: str, path: str) -> web.StreamResponse:
+    async def _give(self, request: web.Request, uid: str, digest: str, span: _Span) -> web.StreamResponse:
         paths = self._folders.paths(uid, digest)
         if paths is None:
-            return web.Response(status=404)
-        async with self._slots:
-            try:
-                descriptor = await asyncio.to_thread(open_file_beneath, paths.root, paths.tree / path)
-            except (OSError, ValueError):  # not whole here, no file, or no name
-                return web.Response(status=404)
-            try:
-                return await send_file(request, descriptor)
-            finally:
-                os.close(descriptor)
+            return self._refuse(Refusal.MISSING, 404)
+        try:
+            async with asyncio.timeout(_TURN):
+                await self._slots.acquire()
+        except TimeoutError:
+            return self._refuse(Refusal.BUSY, 503)
+        try:
+            return await self._send(request, uid, paths, span)
+        finally:
+            self._slots.release()
+
+    async def _send(self, request: web.Request, uid: str, paths: VersionPaths, span: _Span) -> web.StreamResponse:
+        descriptor = await asyncio.to_thread(_open, paths, span)
+        if descriptor is None:
+            return self._refuse(Refusal.MISSING, 404)
+
+        async def pace(size: int) -> None:
+            self.given[uid] += size
+            if (pause := self._uploads.pause(size, asyncio.get_running_loop().time())) > 0:
+                await asyncio.sleep(pause)
+
+        try:
+            return await send_file(request, descriptor, offset=span.offset, length=span.length, pace=pace)
+        finally:
+            os.close(descriptor)
+
+    def _refuse(self, why: Refusal, status: int) -> web.Response:
+        self.refused[why] += 1
+        return web.Response(status=status)
+
+
+def _span(request: web.Request) -> _Span | None:
+    """Read what is asked for; None: it cannot be meant. Without an offset it is the whole file."""
+    query = request.query
+    if "offset" not in query:
+        return _Span(query["path"])
+    try:
+        span = _Span(query["path"], query.get("part", ""), *(int(query[name]) for name in ("offset", "length", "size")))
+    except (KeyError, ValueError):
+        return None
+    within = span.offset >= 0 and 0 < span.length <= PIECE and span.offset + span.length <= span.size
+    return span if within and span.offset % PIECE == 0 else None
+
+
+def _open(paths: VersionPaths, span: _Span) -> int | None:
+    """Open the file that has these bytes: the whole one, or that in the making. Blocks. None: they are not here."""
+    with suppress(OSError, ValueError):  # not whole here, no file, or no name
+        descriptor = open_file_beneath(paths.root, paths.tree / span.path)
+        if span.size in (-1, os.fstat(descriptor).st_size):
+            return descriptor
+        os.close(descriptor)
+    if not is_part_name(span.part):
+        return None
+    with suppress(OSError):
+        part = paths.parts / span.part
+        if any(_marks(paths.root, marks, span.offset // PIECE) for marks in (map_of(part), held_of(part))):
+            return open_file_beneath(paths.root, part)
+    return None
+
+
+def _marks(root: Path, path: Path, piece: int) -> bool:
+    with suppress(FileNotFoundError), _opened(root, path) as descriptor:
+        return os.pread(descriptor, 1, piece) == b"\1"
+    return False
+
+
+@contextmanager
+def _opened(root: Path, path: Path) -> Iterator[int]:
+    descriptor = open_file_beneath(root, path)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _host(address: str) -> str:

@@ -3,14 +3,14 @@
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from stoker_kube.service_account import ACCOUNT
 from stoker_sidecar.agent.core.grants import HostFolder, parse_host_folders
 from stoker_sidecar.wire.access_protocol import is_cpu_share
 from stoker_sidecar.wire.cache_folder import FolderSpec, parse_folders
 from stoker_sidecar.wire.disk_floor import FLOOR_BYTES, FLOOR_INODES, DiskFloor
-from stoker_sidecar.wire.settings import AbsolutePath, FloorSetting, LogLevel, ProcessSettings, setting
+from stoker_sidecar.wire.settings import AbsolutePath, Bytes, FloorSetting, LogLevel, ProcessSettings, setting
 from stoker_tuning.frameworks.answers import parse_names
 
 
@@ -79,6 +79,13 @@ class AgentSettings(ProcessSettings):
     host_folder_grants: Annotated[tuple[HostFolder, ...], BeforeValidator(parse_host_folders)] = setting(
         "which namespaces may read which of STOKER_HOST_FOLDERS, as JSON", "[]"
     )
+    neighbours: Literal["Auto", "Off"] = setting(
+        "give other nodes what they are to have too and is here: Auto or Off", "Auto"
+    )
+    peer_uploads: Annotated[int, Field(ge=0, le=1024)] = setting(
+        "files and pieces that are given to other nodes at a time; 0: none", "16"
+    )
+    peer_bytes_per_second: Bytes = setting("bytes a second that are given to other nodes; 0: no limit", "0")
     http_port: int = setting("port of health and metrics", "8081")
     peer_port: int = setting("port of manifests, for other nodes' sidecars alone", "8082")
     learning_port: int = setting("port of rules and history, on the pod's loopback address alone", "8083")

@@ -90,8 +90,9 @@ class CachedVersion:
 
     @property
     def arrived_bytes(self) -> int:
-        """Bytes of files that stay, whole or not yet."""
-        return self.here_bytes + sum(part.bytes_here for part in self.parts.values() if part.kept)
+        """Bytes of files that stay, whole or not yet, proven or not yet."""
+        kept = (part for part in self.parts.values() if part.kept)
+        return self.here_bytes + sum(part.bytes_here + part.bytes_held for part in kept)
 
     def add_part(self, part: PartFile) -> None:
         """From now on, this is where the file's chunks go."""

@@ -11,6 +11,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from stoker_api.backoff import BackoffPolicy
+from stoker_sidecar.fetcher.core.givers import Givers
 from stoker_sidecar.fetcher.core.lanes import WarmSlots
 from stoker_sidecar.fetcher.core.page_room import MemoryFigures
 from stoker_sidecar.fetcher.core.version_tuning import DatasetTuning
@@ -29,6 +30,7 @@ from stoker_sidecar.wire.disk_floor import DiskSpace
 
 # Half the cores, and few of many: pods compute on them. Other work of this process needs its threads, too.
 _PACKERS = min(4, max(1, (os.cpu_count() or 1) // 2))
+_GIVEN = 32  # files and pieces, of all datasets
 LISTINGS_AT_ONCE = 4  # of one namespace: 128 MiB of pages at most, and a slow store does not hold up the next Dataset
 # A dataset whose source fails goes on by itself when the source heals, at most a minute later.
 _DATASET_BACKOFF = BackoffPolicy(base=1.0, cap=60.0)
@@ -55,8 +57,9 @@ class DownloadSettings:
     """What downloads are made with.
 
     ``transient_limit``: bytes of files that are read through and not kept, per version. ``peers``: the folder in which
-    the agent leaves what other nodes know this one by; None: they are not asked. ``packers``: so many compressed copies
-    are made at a time.
+    the agent leaves what other nodes know this one by; None: they are not asked. ``neighbours``: they are asked for
+    files, too. ``packers``: so many compressed copies
+    are made at a time. ``given``: so much is taken from other nodes at a time.
     """
 
     pipeline: Pipeline
@@ -64,7 +67,9 @@ class DownloadSettings:
     policy: PolicyFactory
     transient_limit: int
     peers: Path | None = None
+    neighbours: bool = True
     packers: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_PACKERS))
+    given: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_GIVEN))
 
 
 class ListingSlots:
@@ -105,6 +110,7 @@ class DownloadContext:
     """What the versions of one dataset share. ``sources`` are asked in turn.
 
     ``changed`` is called when a version has become whole, or has lost a file. ``tuning``: how files are treated.
+    ``givers``: what other nodes were seen to give.
     """
 
     sources: Sequence[PieceSource]
@@ -112,3 +118,4 @@ class DownloadContext:
     settings: DownloadSettings
     changed: Callable[[], None]
     tuning: DatasetTuning = field(default_factory=DatasetTuning)
+    givers: Givers = field(default_factory=Givers)

@@ -17,9 +17,9 @@ from stoker_sidecar.fetcher.core.lanes import WarmShare
 from stoker_sidecar.fetcher.core.rates import TokenBucket
 from stoker_sidecar.fetcher.core.version_tuning import DatasetTuning, VersionTuning
 from stoker_sidecar.fetcher.dataset_loop import DatasetLoop, soonest
-from stoker_sidecar.fetcher.download.divided_pass import WarmPasses
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.piece_sources import StorePieceSource
+from stoker_sidecar.fetcher.download.warm_passes import WarmPasses
 from stoker_sidecar.fetcher.download.warming import RETRY_CHANGED, RETRY_LEFT, WarmLimits, WarmPass, warm_order
 from stoker_sidecar.fetcher.manifests import ListedSoFar, list_source
 from stoker_sidecar.fetcher.mounted_pages import MountedPages
@@ -55,7 +55,7 @@ class DatasetCache:
         self.older_errors: dict[str, SidecarError] = {}  # by digest
         self._node = node
         self._bucket: TokenBucket | None = None
-        self._passes = WarmPasses(node.outside.meet, node.downloads.peers)
+        self._passes = WarmPasses(node.outside.meet, node.downloads.peers, allowed=node.downloads.neighbours)
         self._synced = node.outside.clock()
         name = f"dataset {config.namespace}/{config.name}"
         listing = partial(node.listings.run, config.namespace, self._list_step)

@@ -83,6 +83,7 @@ def cache_settings(settings: FetcherSettings, policy: PolicyFactory, cpus: str =
         bounds=Bounds(readahead_bytes=settings.readahead),
         policy=policy,
         peers=settings.socket.parent,
+        neighbours=settings.neighbours == "Auto",
         pinning=PinSettings(settings.pinned_memory),
         cpus=cpus,
     )

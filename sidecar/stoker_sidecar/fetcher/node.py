@@ -38,6 +38,7 @@ from stoker_sidecar.store.opening import open_store
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.layout import CachePaths, check_uid
 from stoker_sidecar.version.manifest import ROOT_INO
+from stoker_sidecar.version.piece_maps import PieceMap, pack_maps
 from stoker_sidecar.wire.cache_folder import FolderSpec
 from stoker_sidecar.wire.disk_floor import DiskFloor, Floor
 from stoker_sidecar.wire.fetcher_protocol import Ahead, Configure, Had, Have, Progress, Read, ReadDone, Tune, Upcoming
@@ -63,6 +64,7 @@ class CacheSettings:
     bounds: Bounds = field(default_factory=Bounds)
     policy: PolicyFactory = KeepWhatCame
     peers: Path | None = None  # the folder in which the agent leaves what other nodes know this one by
+    neighbours: bool = True  # they are asked for files
     pinning: PinSettings = field(default_factory=PinSettings)
     cpus: str = ""  # what this process runs on, for people
 
@@ -100,7 +102,14 @@ class CacheNode:
             evictor=Evictor(self._notices),
             slots=WarmSlots(outside.clock, pipeline.limit),
             listings=ListingSlots(),
-            downloads=DownloadSettings(pipeline, retry, settings.policy, settings.transient_limit, settings.peers),
+            downloads=DownloadSettings(
+                pipeline,
+                retry,
+                settings.policy,
+                settings.transient_limit,
+                settings.peers,
+                neighbours=settings.neighbours,
+            ),
             news=self.news,
             pages=PageCache(outside.memory),
         )
@@ -155,7 +164,10 @@ class CacheNode:
         fetching = dataset.versions.fetchings.get(request.digest) if dataset is not None else None
         if dataset is None or fetching is None:
             raise NotYetConfigured(f"version {request.digest[:12]} is not open on this node: ask again, or another")
-        return Had(zlib.compress(fetching.version.whole_files(), 1), dataset.telemetry.came)
+        pieces = pack_maps(
+            PieceMap(part.path.name, part.there) for part in fetching.version.parts.values() if part.kept
+        )
+        return Had(zlib.compress(fetching.version.whole_files(), 1), dataset.telemetry.came, pieces)
 
     async def remove(self, uid: str) -> None:
         """Take a dataset off the disk, known or not; when this returns it is out of sight, and deleted soon.

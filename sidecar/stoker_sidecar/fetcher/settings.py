@@ -85,6 +85,9 @@ class FetcherSettings(ProcessSettings):
     )
     pinned_memory: Bytes = setting("bytes that Datasets may keep in memory while they are mounted; 0: none", "0")
     readahead: Bytes = setting("bytes on their way that no reader has asked for yet; 0: none", "64Mi")
+    neighbours: Literal["Auto", "Off"] = setting(
+        "take from other nodes what they have and this one is to have too: Auto or Off", "Auto"
+    )
     log_level: LogLevel = setting("one of debug, info, warning, error", "info")
     heartbeat_fd: int | None = setting("the line to the keeper that started this process", None)
     memory_fd: int | None = setting("memory that outlives this process, for what it was told", None)

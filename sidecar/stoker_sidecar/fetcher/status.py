@@ -70,6 +70,8 @@ def dataset_status(dataset: DatasetCache, now: float, memory: PinnedMemory | Non
         phase=node_phase(_state(dataset, version)),
         version=config.version,
         bytes_per_second=round(speed),
+        source_bytes=dataset.telemetry.fetched_bytes,
+        peer_bytes=dataset.telemetry.peer_bytes,
         listing=_listing(dataset),
         error=_error(dataset, version),
         retained=dataset.retained,

@@ -33,6 +33,11 @@ class Telemetry:
         self._counts[FETCHED_BYTES, ""] += size
 
     @property
+    def peer_bytes(self) -> int:
+        """Bytes that other nodes gave so far."""
+        return self._counts[PEER_BYTES, ""]
+
+    @property
     def fetched_bytes(self) -> int:
         """Bytes that came from a source so far."""
         return self._counts[FETCHED_BYTES, ""]

@@ -102,7 +102,7 @@ class FileKnobs(Struct, frozen=True, omit_defaults=True):
     cached: bool = True
     packing: PackingKnobs | None = None
     unasked: bool = False
-    divided: bool = False
+    divided: bool = True
     weight: Annotated[int, Meta(ge=1, le=100)] = WEIGHT_NORMAL
     bandwidth: Annotated[float, Meta(ge=0.01, le=1.0)] = 1.0
     keep: Annotated[int, Meta(ge=0, le=3)] = KEEP_NORMAL
@@ -167,17 +167,21 @@ class Upcoming(Struct, frozen=True, tag_field="op", tag="upcoming"):
 
 
 class Have(Struct, frozen=True, tag_field="op", tag="have"):
-    """Say which files of this version are whole here, for another node."""
+    """Say which files and pieces of this version are here, for another node."""
 
     uid: str
     digest: str
 
 
 class Had(Struct, frozen=True, tag_field="reply", tag="had"):
-    """What is here. ``files``: a byte an inode, 1 where it is whole; by zlib. ``arrived``: bytes that came so far."""
+    """What is here. ``files``: a byte an inode, 1 where it is whole; by zlib. ``arrived``: bytes that came so far.
+
+    ``pieces``: what is here of other files (stoker_sidecar.version.piece_maps).
+    """
 
     files: bytes
     arrived: int
+    pieces: bytes = b""
 
 
 class Done(Struct, frozen=True, tag_field="reply", tag="done"):
@@ -219,7 +223,8 @@ AHEAD_BYTES = "aheadBytes"  # fetched before any reader asked for them, warm-up 
 UNREAD_BYTES = "unreadBytes"  # of those, in a known order: dropped, or due no more, before any reader asked
 DEMAND_READS = "demandReads"  # requests of file-system servers for bytes
 SCRUBBED_BYTES = "scrubbedBytes"
-PEER_BYTES = "peerBytes"  # of files that another node gave
+PEER_BYTES = "peerBytes"  # of files and pieces that another node gave
+PEER_WRONG = "peerWrong"  # files and pieces that another node gave and that were not what the source says
 REPAIRED_FILES = "repairedFiles"
 EVICTIONS = "evictions"
 UNPACKED_BYTES = "unpackedBytes"  # of files of which a compressed copy was found at the start, or made since

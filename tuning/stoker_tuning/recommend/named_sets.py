@@ -92,7 +92,7 @@ DEFAULTS: NamedSet = {
     "compression": Compression.AUTO,
     "compression_level": 3,
     "min_ratio": 1.5,
-    "divide_cold": False,
+    "divide_cold": True,
     "validation_ahead": False,
     "bandwidth_share": 1.0,
     "split": Split.UNKNOWN,

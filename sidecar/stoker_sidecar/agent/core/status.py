@@ -31,6 +31,8 @@ _FIGURES = {
     "warm_files": 0,
     "warm_bytes": 0,
     "fetched_files": 0,
+    "source_bytes": 0,
+    "peer_bytes": 0,
     "bytes_per_second": 0,
     "best_bytes_per_second": None,
     "eta_seconds": None,

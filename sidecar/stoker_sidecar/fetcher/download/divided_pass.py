@@ -1,76 +1,32 @@
 """A pass of warming of a version that several nodes are to have: they divide it, and give each other their shares."""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager, closing
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
-from stoker_api.nodecache import NodeDataset
-from stoker_sidecar.fetcher.cached_version import CachedVersion
-from stoker_sidecar.fetcher.core.division import OWN, DividedFile, PeerProgress, takes, turns, wanted
-from stoker_sidecar.fetcher.core.lanes import WarmShare
-from stoker_sidecar.fetcher.core.version_tuning import VersionTuning
-from stoker_sidecar.fetcher.download.fetching import Fetching
-from stoker_sidecar.fetcher.download.neighbours import Meet, Neighbours
-from stoker_sidecar.fetcher.download.parts import is_whole
-from stoker_sidecar.fetcher.download.warming import AccessOrder, MarkedOrder, WarmLimits, WarmPass
-from stoker_sidecar.threads import in_thread
-from stoker_sidecar.version.manifest import Entry, Manifest
+from stoker_sidecar.fetcher.core.division import OWN, PIECES, Wanted, takes, wanted, wanted_pieces
+from stoker_sidecar.fetcher.download.division import PATIENCE, Division
+from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Having, Neighbours
+from stoker_sidecar.fetcher.download.parts import chunk_count, chunk_span, is_whole
+from stoker_sidecar.fetcher.download.warming import MarkedOrder, WarmPass
+from stoker_sidecar.fetcher.download.wishes import GivenCopy, Wish, Wishes, WishKey
+from stoker_sidecar.version.manifest import Entry
 
-# Seconds for which a node that does not get on is waited for: so much later, at most, is its share fetched here.
-PATIENCE = 10.0
 # Seconds in which nothing came at all, after which nobody is waited for any more in this pass.
 _STUCK = 3 * PATIENCE
-# Seconds between two questions what the others have: an answer about a million files costs each of them some 8 ms.
-_LOOK, _LOOK_SELDOM, _LOOK_INODES = 0.5, 3.0, 1_000_000
-# Files that a node failed to give, in a row, after which it is asked for no more in this pass.
-_FAILURES = 8
-
-
-@dataclass
-class Division:
-    """What is known of a version that is divided, from pass to pass. ``peers``: host:port of the others, in order.
-
-    ``position``: of this node among all of them.
-    """
-
-    digest: str
-    peers: tuple[str, ...]
-    position: int
-    progress: PeerProgress = field(default_factory=lambda: PeerProgress(PATIENCE))
-    turn_of: bytes = b""
-
-    @property
-    def who(self) -> tuple[str, tuple[str, ...], int]:
-        """What is divided, among whom; another one begins anew."""
-        return self.digest, self.peers, self.position
-
-    @property
-    def others(self) -> dict[int, str]:
-        """The others by their positions."""
-        before, after = self.peers[: self.position], self.peers[self.position :]
-        return dict(enumerate(before)) | dict(enumerate(after, start=self.position + 1))
-
-    async def prepare(self, version: CachedVersion, tuning: VersionTuning) -> bytes:
-        """Return the turn of each inode; those that no rule divides are each node's own."""
-        if not self.turn_of:
-            self.turn_of = await in_thread(_turns, version, len(self.peers) + 1)
-        divided = tuning.divided(version.manifest.last_ino)
-        turned = int.from_bytes(self.turn_of) | int.from_bytes(divided.translate(bytes([OWN]) + bytes(255)))
-        return turned.to_bytes(len(self.turn_of))
-
-
-def _turns(version: CachedVersion, nodes: int) -> bytes:
-    """Walk over the version; blocks. A small file is divided only where its ETag proves what comes."""
-    with closing(Manifest.open(version.paths.manifest)) as manifest:
-        files = (
-            DividedFile(entry.ino, entry.size, not is_whole(entry.size) or version.trust.worth_hashing(entry.etag))
-            for entry in manifest.entries()
-            if not entry.is_dir
-        )
-        return bytes(turns(files, manifest.last_ino, manifest.info.bytes, nodes))
+# Seconds between two questions what the others have: at first, later, and of a version of so many inodes, an answer
+# about which costs each of them some 8 ms.
+_LOOK_FIRST, _LOOK, _LOOK_SELDOM, _LOOK_INODES = 0.05, 0.5, 3.0, 1_000_000
+# Seconds for which the first answers are waited for: what another node has is not to be asked of the source.
+_FIRST_ANSWERS = 1.0
+# Requests to one node at a time: what a node gives at a time to all others together, or the least.
+_AT_ONCE, _LEAST_AT_ONCE = 16, 2
+# To all of them, and while readers wait.
+_GIVEN_AT_ONCE, _BESIDE_READERS = 32, 4
+_ARE_PIECES = bytes(int(turn == PIECES) for turn in range(256))
 
 
 @dataclass
@@ -83,115 +39,238 @@ class DividedPass(WarmPass):
     division: Division = field(kw_only=True)
     meet: Callable[[], AbstractAsyncContextManager[Neighbours | None]] = field(kw_only=True)
     _neighbours: Neighbours | None = None
-    _having: dict[int, bytes] = field(default_factory=dict)
-    _failures: dict[int, int] = field(default_factory=dict)
-    _refused: set[tuple[int, int]] = field(default_factory=set)
-    _copying: dict[int, int] = field(default_factory=dict)  # by inode: who gives it
+    _having: dict[str, Having] = field(default_factory=dict)  # by host:port
+    # By inode and piece: who failed to give it, and who gives it.
+    _refused: dict[WishKey, set[str]] = field(default_factory=dict)
+    _copying: dict[WishKey, GivenCopy] = field(default_factory=dict)
     _turn_of: bytes = b""
+    _takes: bytes = b""
+    _waits: bool = True  # for those upstream
     _landed_at: float = field(init=False)
     _alone: bool = False
-    _given: Iterator[Entry] = field(default_factory=lambda: iter(()))
+    _news: asyncio.Event = field(default_factory=asyncio.Event)  # for what others give
+    _own_pieces: Wishes = field(default_factory=Wishes)
+    _given: Wishes = field(default_factory=Wishes)
+    _given_pieces: Wishes = field(default_factory=Wishes)
 
     async def run(self) -> None:
         """Fetch: see WarmPass."""
         version, self._landed_at = self.fetching.version, self.limits.clock()
+        self.fetching.context.givers.begin()
         self._turn_of = await self.division.prepare(version, self.fetching.tuning)
         async with self.meet() as self._neighbours:
-            await self._look()
-            looking = asyncio.create_task(self._look_on())
-            looking.add_done_callback(lambda _: self._landed.set())
+            others = (*self.division.peers, *self.division.upstream)
+            looking = [asyncio.create_task(self._ask_once(peer)) for peer in others]
             try:
-                while not self._over() and version.missing() > 0 and not looking.done():
-                    await self._step()
-                await self._until(self._idle)
-                if looking.done():
-                    looking.result()
+                await asyncio.wait(looking, timeout=_FIRST_ANSWERS)
+                self._weigh()
+                on = [asyncio.create_task(self._ask_on(peer)) for peer in others]
+                looking += (on := [*on, asyncio.create_task(self._weigh_on())])
+                await self._fetch(on)
             finally:
-                looking.cancel()
-                await asyncio.wait([looking])
+                for task in looking:
+                    task.cancel()
+                await asyncio.wait(looking)
                 await self._end_runs()
 
-    async def _step(self) -> None:
-        """Start one file of the own share, and one that another node has; wait where there is neither."""
-        own, given = next(self._upcoming, None), next(self._given, None)
-        if own is not None and (is_whole(own.size) or self.fetching.admits(own)):
-            await self._start_all(own)
-        if given is not None:
-            await self._start_copy(given)
-        if own is None and given is None:
-            self._landed.clear()
-            await self._landed.wait()
-        else:
-            await asyncio.sleep(0)
+    async def _fetch(self, looking: "Collection[asyncio.Task[None]]") -> None:
+        """Fetch the own share and take what others have side by side: neither waits for the pace of the other."""
+        given = asyncio.create_task(self._take_given())
+        beside, version = (*looking, given), self.fetching.version
+        for task in beside:
+            task.add_done_callback(lambda _: self._landed.set())
+        try:
+            while not self._over() and version.missing() > 0 and not any(task.done() for task in beside):
+                self._landed.clear()
+                if await self._begin_own() | await self._begin_own_piece():
+                    await asyncio.sleep(0)
+                else:
+                    await self._landed.wait()
+        finally:
+            given.cancel()
+            await asyncio.wait([given])
+        await self._until(self._idle)
+        for task in beside:
+            if task.done() and not task.cancelled():
+                task.result()
 
-    async def _start_copy(self, entry: Entry) -> None:
-        await self._until(lambda: self._over() or self._in_flight < self.limits.slots.of(self.limits.uid))
-        giver = self._giver(entry.ino)
-        if self._over() or giver is None or self._neighbours is None or not self.fetching.version.is_missing(entry.ino):
-            return
+    async def _take_given(self) -> None:
+        while True:
+            self._news.clear()
+            if await self._begin_given(self._given) | await self._begin_given(self._given_pieces):
+                await asyncio.sleep(0)
+            else:
+                await self._news.wait()
+
+    def _idle(self) -> bool:
+        return super()._idle() and not self._copying
+
+    async def _begin_own(self) -> bool:
+        entry = next(self._upcoming, None)
+        if entry is not None and (is_whole(entry.size) or self.fetching.admits(entry)):
+            await self._start_all(entry)
+        return entry is not None
+
+    async def _begin_own_piece(self) -> bool:
+        wish = self._own_pieces.take()
+        if wish is None:
+            return False
+        await self._until(lambda: self._over() or self._in_flight < self._streams())
+        entry, chunk = wish
+        part = self.fetching.version.parts.get(entry.ino)
+        came = part is not None and part.kept and not part.complete and part.there[chunk or 0]
+        wanted_still = self.fetching.version.is_missing(entry.ino) and not self._is_coming(wish.key) and not came
+        if not self._over() and wanted_still and self.fetching.admits(entry):
+            self.share.bandwidth = self.fetching.tuning.of(entry.ino).bandwidth
+            await self._start(entry, chunk or 0)
+        return True
+
+    async def _begin_given(self, wishes: Wishes) -> bool:
+        """Have another node give the first wish, unless who has it gives as much as it may: then it waits."""
+        demanded = self.fetching.context.settings.pipeline.lanes.demanded
+        if self._over() or len(self._copying) >= (_BESIDE_READERS if demanded else _GIVEN_AT_ONCE):
+            return False
+        wish = wishes.first()
+        giver = self._giver(wish) if wish is not None else None
+        if wish is None or giver is None:
+            return False
+        wishes.take()
+        if giver:
+            await self._ask(wish, giver)
+        return True
+
+    async def _ask(self, wish: Wish, giver: str) -> None:
+        entry, chunk = wish
+        offset, length = (0, entry.size) if chunk is None else chunk_span(entry.size, chunk)
         if self.limits.bucket is not None:
-            await self._pause(self.limits.bucket.take(entry.size, self.limits.clock()))
-        self._copying[entry.ino] = giver
-        self._in_flight += 1
-        bring = partial(self._neighbours.bring, self.division.others[giver])
-        self.fetching.start_copy(entry, bring).add_done_callback(partial(self._copied, entry.ino))
+            await self._pause(self.limits.bucket.take(length, self.limits.clock()))
+        having, version, others = self._having.get(giver), self.fetching.version, self.fetching.from_others
+        if having is None or self._neighbours is None or not version.is_missing(entry.ino):
+            return
+        part = "" if having.is_whole(entry.ino) else having.part(entry.ino)
+        ask = Ask(version.manifest.path_of(entry), offset, length, entry.size, part)
+        bring = partial(self._neighbours.bring, giver, ask)
+        self._copying[wish.key] = GivenCopy.begin(giver, length, self.limits.clock())
+        task = others.start_copy(entry, bring) if chunk is None else others.start_piece(entry, chunk, giver, bring)
+        task.add_done_callback(partial(self._copied, wish.key))
 
-    def _giver(self, ino: int) -> int | None:
-        """Return who has a file and gives the fewest at this moment."""
-        busy = list(self._copying.values())
+    def _giver(self, wish: Wish) -> str | None:
+        """Return who has it and gives this node the fewest at this moment; empty where nobody is to be asked.
+
+        None: who has it gives this node as much as it may.
+        """
+        entry, chunk = wish
+        if wish.key in self._copying or not self.fetching.version.is_missing(entry.ino):
+            return ""
+        busy, refused = Counter(copy.giver for copy in self._copying.values()), self._refused.get(wish.key, set())
         able = [
-            position
-            for position, files in self._having.items()
-            if files[ino : ino + 1] == b"\1" and (position, ino) not in self._refused
+            (peer in self.division.upstream, busy[peer], number, peer)
+            for number, (peer, having) in enumerate(self._having.items())
+            if peer not in refused and having.has(entry.ino, chunk)
         ]
-        return min(able, key=lambda position: (busy.count(position), position), default=None)
+        if not able:
+            return ""
+        _, count, _, peer = min(able)  # those upstream are asked by several groups
+        most = max(_LEAST_AT_ONCE, _AT_ONCE // max(1, len(self._having)))
+        return None if count >= most else peer
 
     def _learn(self, ino: int, task: asyncio.Task[None]) -> None:
         super()._learn(ino, task)
         self._landed_at = self.limits.clock()
 
-    def _copied(self, ino: int, task: "asyncio.Task[bool]") -> None:
-        self._in_flight -= 1
-        self._landed_at = self.limits.clock()
+    def _is_coming(self, key: WishKey) -> bool:
+        """Tell whether another node gives it, and is not overdue."""
+        copy = self._copying.get(key)
+        return copy is not None and self.limits.clock() < copy.due
+
+    def _copied(self, key: WishKey, task: "asyncio.Task[Came]") -> None:
         self._landed.set()
-        giver = self._copying.pop(ino)
-        if not task.cancelled() and task.exception() is None and task.result():
-            self._failures[giver] = 0
+        self._news.set()
+        giver, givers = self._copying.pop(key).giver, self.fetching.context.givers
+        if task.cancelled():  # a reader asked for it
             return
-        self._refused.add((giver, ino))
-        self._failures[giver] = self._failures.get(giver, 0) + 1
+        came = Came.USELESS if task.exception() is not None else task.result()
+        if came is Came.BUSY:
+            return
+        self._landed_at = self.limits.clock() if came is Came.WHOLE else self._landed_at
+        if came is Came.WHOLE:
+            givers.gave(giver)
+            return
+        self._refused.setdefault(key, set()).add(giver)
+        if came is Came.WRONG:
+            givers.was_wrong(giver)
+        if came is not Came.USELESS:
+            givers.failed(giver)
 
-    async def _look_on(self) -> None:
-        load = len(self._turn_of) * len(self.division.peers) / _LOOK_INODES
+    async def _ask_on(self, peer: str) -> None:
+        """Ask one node again and again what it has; one that does not answer keeps nobody else waiting."""
+        inodes, wait = len(self._turn_of), _LOOK_FIRST
+        load = inodes * (len(self.division.peers) + len(self.division.upstream)) / _LOOK_INODES
         while True:
-            await self.limits.sleep(min(_LOOK_SELDOM, _LOOK * max(1.0, load)))
-            await self._look()
+            await self._ask_once(peer)
+            await self.limits.sleep(min(_LOOK_SELDOM, wait * max(1.0, load)))
+            wait = min(_LOOK, 2 * wait)
 
-    async def _look(self) -> None:
-        """Ask what the others have, and decide anew what is whose."""
-        others = {at: peer for at, peer in self.division.others.items() if self._failures.get(at, 0) < _FAILURES}
-        inodes, now = len(self._turn_of), self.limits.clock
-        if self._neighbours is not None:
-            asked = [self._neighbours.having(peer, inodes) for peer in others.values()]
-            for (position, peer), said in zip(others.items(), await asyncio.gather(*asked), strict=True):
-                self.division.progress.told(peer, said.arrived if said is not None else -1, now())
-                self._having[position] = said.files if said is not None else b""
-        self._having = {at: files for at, files in self._having.items() if at in others}
+    async def _ask_once(self, peer: str) -> None:
+        if self._neighbours is None or not self.fetching.context.givers.may_ask(peer):
+            self._having.pop(peer, None)
+            return
+        said = await self._neighbours.having(peer, len(self._turn_of))
+        self.division.progress.told(peer, said.arrived if said is not None else -1, self.limits.clock())
+        self._having[peer] = said if said is not None else Having(b"", 0)
+
+    async def _weigh_on(self) -> None:
+        wait = _LOOK_FIRST
+        while True:
+            await self.limits.sleep(wait)
+            wait = min(_LOOK, 2 * wait)
+            self._weigh()
+
+    def _weigh(self) -> None:
+        """Decide anew what is whose, by what the others have and how they get on."""
+        division, now, givers = self.division, self.limits.clock(), self.fetching.context.givers
         # Whatever the others say of how they get on: where nothing comes they are not waited for any more.
-        self._alone = self._alone or self._neighbours is None or now() - self._landed_at > _STUCK
-        alive = () if self._alone else self.division.progress.alive(others, now())
-        self._decide(set(alive))
+        self._alone = self._alone or self._neighbours is None or now - self._landed_at > _STUCK
+        others = () if self._alone else (*division.peers, *division.upstream)
+        alive = {peer for peer in others if givers.may_ask(peer) and division.progress.gets_on(peer, now)}
+        self._waits = any(peer in alive for peer in division.upstream)
+        positions = {at for at, peer in division.others.items() if peer in alive}
+        self._takes = takes(division.position, len(division.peers) + 1, positions)
+        self._decide()
         self._landed.set()
+        self._news.set()
 
-    def _decide(self, alive: set[int]) -> None:
-        """Decide what comes from where; what a node failed to give, and what has begun to come, is fetched here."""
+    def _decide(self) -> None:
+        """Decide what comes from where.
+
+        What a node failed to give in time, and what has begun to come, is fetched here.
+        """
+        for key, copy in self._copying.items():
+            if not self._is_coming(key) and copy.giver not in (late := self._refused.setdefault(key, set())):
+                late.add(copy.giver)
+                self.fetching.context.givers.failed(copy.giver)
         turn_of = bytearray(self._turn_of)
-        for ino in {*(ino for _, ino in self._refused), *self.fetching.version.parts}:
-            turn_of[ino] = OWN
-        nodes = len(self.division.peers) + 1
-        decided = wanted(bytes(turn_of), takes(self.division.position, nodes, alive), self._having.values())
-        self._upcoming = self._sighted(self._in_order(decided.from_source))
-        self._given = self._in_order(decided.from_others)
+        refused = {ino for ino, chunk in self._refused if chunk is None}
+        for ino in {*refused, *self.fetching.version.parts}:
+            turn_of[ino] = PIECES if turn_of[ino] == PIECES else OWN
+        near, far = self._havings()
+        found = wanted(
+            bytes(turn_of),
+            self._takes,
+            [having.files for having in near],
+            [having.files for having in far],
+            waits=self._waits,
+        )
+        self._upcoming = self._sighted(self._in_order(found.from_source))
+        self._given = Wishes(Wish(entry) for entry in self._in_order(found.from_others))
+        pieced = bytes(turn_of).translate(_ARE_PIECES)
+        self._own_pieces = Wishes(self._pieces(pieced, own=True))
+        self._given_pieces = Wishes(self._pieces(pieced, own=False))
+
+    def _havings(self) -> tuple[list[Having], list[Having]]:
+        upstream = self.division.upstream
+        near = [having for peer, having in self._having.items() if peer not in upstream]
+        return near, [having for peer, having in self._having.items() if peer in upstream]
 
     def _in_order(self, marks: bytes) -> Iterator[Entry]:
         """Yield those of the marked files that are missing and not under way, by rank."""
@@ -200,31 +279,36 @@ class DividedPass(WarmPass):
         for rank in tuning.ranks:
             of_rank = int.from_bytes(tuning.of_rank(rank, version.manifest.last_ino)) & int.from_bytes(marks)
             for entry in MarkedOrder(version, of_rank.to_bytes(len(marks))):
-                if entry.ino not in self._copying and entry.ino not in busy:
+                if not self._is_coming((entry.ino, None)) and entry.ino not in busy:
                     yield entry
 
+    def _pieces(self, marks: bytes, *, own: bool) -> Iterator[Wish]:
+        """Yield the pieces of the marked files that are to come from the source, or from other nodes, by rank."""
+        version, tuning = self.fetching.version, self.fetching.tuning
+        for rank in tuning.ranks:
+            of_rank = int.from_bytes(tuning.of_rank(rank, version.manifest.last_ino)) & int.from_bytes(marks)
+            for entry in MarkedOrder(version, of_rank.to_bytes(len(marks))):
+                found = self._wanted_pieces(entry)
+                marked = found.from_source if own else found.from_others
+                chunk = marked.find(1)
+                while chunk >= 0:
+                    yield Wish(entry, chunk)
+                    chunk = marked.find(1, chunk + 1)
 
-class WarmPasses:
-    """Makes the passes of warming of one dataset: divided with other nodes, where a rule says so and there are any.
+    def _wanted_pieces(self, entry: Entry) -> Wanted:
+        count, part = chunk_count(entry.size), self.fetching.version.parts.get(entry.ino)
+        here = bytearray(part.there if part is not None and part.kept else bytes(count))
+        if part is not None and part.complete and not part.promoting:
+            return Wanted(_first(part.chunks), b"")  # it was not moved into the tree: asked for once more, it is
+        for chunk in range(count):
+            here[chunk] |= self._is_coming((entry.ino, chunk)) or self.fetching.is_on_its_way(entry.ino, chunk)
+        believed = self.fetching.from_others.believes(entry)
+        refused = bytes(int(not believed or (entry.ino, chunk) in self._refused) for chunk in range(count))
+        near, far = ([having.of(entry.ino, count) for having in some] for some in self._havings())
+        return wanted_pieces(entry.ino, self._takes, bytes(here), near, far, refused=refused, waits=self._waits)
 
-    ``meet`` gives the neighbours, by what the agent leaves in the folder ``meeting``; None: nobody is asked.
-    """
 
-    def __init__(self, meet: Meet, meeting: Path | None) -> None:
-        self._meet = meet
-        self._meeting = meeting
-        self._division: Division | None = None
-
-    def make(
-        self, fetching: Fetching, order: AccessOrder, limits: WarmLimits, share: WarmShare, config: NodeDataset
-    ) -> WarmPass:
-        """Make the pass over a version of the dataset ``config``."""
-        digest = fetching.version.paths.folder.name
-        divides = fetching.tuning.divides and fetching.version.chosen.selection is None
-        if not (config.eager and config.peers and digest == config.version and divides):
-            return WarmPass(fetching, order, limits, share)
-        division = Division(digest, config.peers, min(config.position, len(config.peers)))
-        if self._division is None or self._division.who != division.who:
-            self._division = division
-        met = partial(self._meet, self._meeting, config.uid, digest)
-        return DividedPass(fetching, order, limits, share, division=self._division, meet=met)
+def _first(chunks: bytearray) -> bytes:
+    """Mark one piece that is here; the first, where none is."""
+    at = max(0, chunks.find(1))
+    return bytes(at) + b"\1"

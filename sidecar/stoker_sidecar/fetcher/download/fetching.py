@@ -20,8 +20,9 @@ from stoker_sidecar.fetcher.core.lanes import Lane
 from stoker_sidecar.fetcher.core.read_through import Transients
 from stoker_sidecar.fetcher.core.version_tuning import VersionTuning
 from stoker_sidecar.fetcher.download.download import Action, Download
+from stoker_sidecar.fetcher.download.from_others import FromOthers
 from stoker_sidecar.fetcher.download.parts import CHUNK, PartFile, chunk_count, chunk_span, chunks_of, is_whole
-from stoker_sidecar.fetcher.download.piece_writer import Bring, PieceWriter
+from stoker_sidecar.fetcher.download.piece_writer import PieceWriter
 from stoker_sidecar.fetcher.download.pipeline import Slot
 from stoker_sidecar.fetcher.download.policy import DownloadKey, DownloadPolicy, Prefetcher
 from stoker_sidecar.fetcher.space.budget import VersionSpace
@@ -47,7 +48,7 @@ class Fetching:
     space: VersionSpace
     context: DownloadContext
     _downloads: dict[DownloadKey, Download] = field(default_factory=dict)
-    _copies: "set[asyncio.Task[bool]]" = field(default_factory=set)
+    from_others: FromOthers = field(init=False)
     transients: Transients = field(init=False)  # what is read through and not kept
     _writer: PieceWriter = field(init=False)
     _policy: DownloadPolicy = field(init=False)
@@ -64,6 +65,7 @@ class Fetching:
         self.transients = self._writer.transients
         self._policy = self.context.settings.policy(self.version, self.space)
         self._prefetcher = Prefetcher(self.version, pipeline.readahead, pipeline.bounds.readahead_bytes)
+        self.from_others = FromOthers(self._writer, self.admits, self._downloads.keys())
 
     @property
     def tuning(self) -> VersionTuning:
@@ -150,16 +152,6 @@ class Fetching:
         download = self._start(entry, chunk, lane, run)
         return download.task if download is not None else None
 
-    def start_copy(self, entry: Entry, bring: Bring) -> "asyncio.Task[bool]":
-        """Start to take a whole file from elsewhere than the source, in the lane of warm-up, for nobody who waits.
-
-        The task says whether it came and was proven; where not, everything is as before. Readers never wait for it.
-        """
-        task = asyncio.create_task(self._copy(entry, bring))
-        self._copies.add(task)
-        task.add_done_callback(self._copies.discard)
-        return task
-
     async def refetch(self, entry: Entry) -> None:
         """Replace a damaged file of the tree, by rename. When none comes it is taken away: a missing file does not lie.
 
@@ -186,6 +178,10 @@ class Fetching:
             version.forget(State.FAILED)
             version.forget(State.UNKEPT)
 
+    def is_on_its_way(self, ino: int, chunk: int) -> bool:
+        """Tell whether a piece is being fetched from the source."""
+        return self._policy.key(ino, chunk) in self._downloads
+
     async def drain(self) -> None:
         """Wait until what is in flight now has ended."""
         if self._downloads:
@@ -193,8 +189,8 @@ class Fetching:
 
     async def stop(self) -> None:
         """End what is in flight; its readers are told to ask again."""
-        tasks: list[asyncio.Task[None] | asyncio.Task[bool]] = [one.task for one in self._downloads.values()]
-        tasks += self._copies
+        await self.from_others.stop()
+        tasks = [one.task for one in self._downloads.values()]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -204,17 +200,6 @@ class Fetching:
         """Stop everything."""
         await self.stop()
         self.version.close()
-
-    async def _copy(self, entry: Entry, bring: Bring) -> bool:
-        if not self.admits(entry):
-            return False
-        self.version.reserved_bytes += entry.size
-        slot = self._slot(entry, Lane.WARM, min(entry.size, CHUNK))
-        try:
-            async with slot:
-                return await self._writer.copied(entry, bring)
-        finally:
-            self.version.reserved_bytes -= entry.size
 
     def _start(self, entry: Entry, chunk: int, lane: Lane, run: int = 1) -> Download | None:
         if self._is_here(entry, chunk, lane):

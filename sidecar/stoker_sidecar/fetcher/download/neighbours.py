@@ -1,19 +1,71 @@
 """Other nodes that may have files whole: asked where this node has the certificate that all sidecars have."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from enum import Enum, auto
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from stoker_sidecar.threads import in_thread
+from stoker_sidecar.version.piece_maps import PieceMap
 from stoker_sidecar.wire.peer_tls import left
 
+_NO_PIECES = PieceMap("", b"")
 
-class Having(NamedTuple):
-    """What another node has of a version: a byte an inode, 1 where the file is whole; and bytes that have arrived."""
+
+@dataclass(frozen=True)
+class Having:
+    """What another node has of a version: a byte an inode, 1 where the file is whole; and bytes that have arrived.
+
+    ``pieces``: of large files that are not whole there, by inode.
+    """
 
     files: bytes
     arrived: int
+    pieces: Mapping[int, PieceMap] = field(default_factory=dict)
+
+    def is_whole(self, ino: int) -> bool:
+        """Tell whether a file is whole there."""
+        return self.files[ino : ino + 1] == b"\1"
+
+    def of(self, ino: int, count: int) -> bytes:
+        """Return a byte for each of ``count`` pieces of a file: 1 where it can be had."""
+        return b"\1" * count if self.is_whole(ino) else self._map(ino).pieces
+
+    def has(self, ino: int, chunk: int | None) -> bool:
+        """Tell whether a piece of a file can be had; None: the whole file."""
+        return self.is_whole(ino) or (chunk is not None and self._map(ino).pieces[chunk : chunk + 1] == b"\1")
+
+    def part(self, ino: int) -> str:
+        """Return the name of the file in the making there; empty where there is none."""
+        return self._map(ino).name
+
+    def _map(self, ino: int) -> PieceMap:
+        return self.pieces.get(ino, _NO_PIECES)
+
+
+class Came(Enum):
+    """What became of a file or a piece that another node was asked for."""
+
+    WHOLE = auto()  # it is here
+    BUSY = auto()  # the node gives as much as it may at this moment: ask later, or another one
+    NOTHING = auto()  # it did not come, or not all of it
+    WRONG = auto()  # it is not what the source says it is
+    USELESS = auto()  # it was not needed any more, or nothing would prove it
+
+
+class Ask(NamedTuple):
+    """What another node is asked for: bytes [offset, offset + length) of the file ``path`` of ``size`` bytes.
+
+    ``part``: where it has them although it has not the whole file; empty: it has.
+    """
+
+    path: str
+    offset: int
+    length: int
+    size: int
+    part: str = ""
 
 
 class Neighbours(Protocol):
@@ -23,8 +75,8 @@ class Neighbours(Protocol):
         """Ask what a node has, of a version of so many inodes; None: it does not say."""
         ...
 
-    async def bring(self, peer: str, path: str, size: int, write: Callable[[bytes], None]) -> bool:
-        """Hand a file's bytes in order to ``write``, which runs in a thread; False: they did not come.
+    async def bring(self, peer: str, ask: Ask, write: Callable[[bytes], None]) -> Came:
+        """Hand bytes in order to ``write``, which runs in a thread: WHOLE, BUSY or NOTHING.
 
         Raises what ``write`` raises.
         """

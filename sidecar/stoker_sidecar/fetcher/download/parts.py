@@ -3,6 +3,7 @@
 Names in ``parts`` are never used twice: whoever has one open sees bytes that only grow, never another file's.
 """
 
+import asyncio
 import os
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,10 +13,9 @@ from time import time_ns
 
 from stoker_sidecar.linux.files import disk_errors
 from stoker_sidecar.store.core.object_checksum import joined_crc64nvme
+from stoker_sidecar.version.part_files import MAP_SUFFIX, PIECE, held_of, map_of
 
-# A GET of 8 MiB runs at nearly the speed of a long one, and a random read waits for 8 MiB at most.
-CHUNK = 8 * 1024 * 1024
-_MAP_SUFFIX = ".map"
+CHUNK = PIECE
 _TEMPORARY_SUFFIX = ".tmp"
 _HERE = b"\x01"
 
@@ -47,7 +47,9 @@ class PartFile:
     """A file in the making. ``chunks``: one byte each, 1 when it is here.
 
     ``kept``: it has a map on disk and is to move into the tree. ``sums``: CRC-64/NVME of chunks that this process saw
-    arrive.
+    arrive. ``held``: chunks that another node gave: written, and read by nobody until the whole file is proven.
+    ``given``: by whom, and their CRC. ``incoming``: tasks that another node gives a chunk to.
+    ``believed``: nothing that other nodes gave of it was wrong.
     """
 
     path: Path
@@ -58,16 +60,33 @@ class PartFile:
     etag_may_be_md5: bool = True
     promoting: bool = False  # one download is moving it into the tree
     sums: dict[int, bytes] = field(default_factory=dict)
+    held: set[int] = field(default_factory=set)
+    given: dict[int, tuple[str, bytes]] = field(default_factory=dict)
+    incoming: "dict[int, asyncio.Task[object]]" = field(default_factory=dict)
+    believed: bool = True
 
     @property
     def complete(self) -> bool:
-        """Every chunk is here."""
-        return self.chunks.find(0) < 0
+        """Every chunk is here, be it held."""
+        return self.chunks.count(0) == len(self.held)
+
+    @property
+    def there(self) -> bytes:
+        """A byte a chunk: 1 where it is here, or held."""
+        found = bytearray(self.chunks)
+        for chunk in self.held:
+            found[chunk] = 1
+        return bytes(found)
 
     @property
     def bytes_here(self) -> int:
         """Bytes on the disk."""
         return sum(chunk_span(self.size, index)[1] for index, here in enumerate(self.chunks) if here)
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes on the disk that nothing proves yet."""
+        return sum(chunk_span(self.size, chunk)[1] for chunk in self.held)
 
     def crc64nvme(self) -> bytes | None:
         """Join the checksums of the whole file, as it arrived; None when an earlier process saw some of it arrive."""
@@ -80,18 +99,48 @@ class PartFile:
         """Note that a chunk is written, on disk too when kept. Blocks. Raises DiskFull or CacheDiskFailed."""
         if self.kept:
             with disk_errors(self.path.name):
-                descriptor = os.open(_map_of(self.path), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-                try:
-                    os.pwrite(descriptor, _HERE, chunk)
-                finally:
-                    os.close(descriptor)
+                _note(map_of(self.path), chunk)
         self.chunks[chunk] = 1
 
+    def note_held(self, chunk: int) -> None:
+        """Note on disk that a chunk is written that another node gave, for those who ask this one.
+
+        It is ``hold`` that counts here: who starts anew has it given once more. Blocks. Raises DiskFull or
+        CacheDiskFailed.
+        """
+        with disk_errors(self.path.name):
+            _note(held_of(self.path), chunk)
+
+    def hold(self, chunk: int, giver: str, crc64nvme: bytes) -> None:
+        """Take note of a chunk that another node gave, of which nothing proves that it is right."""
+        self.held.add(chunk)
+        self.given[chunk], self.sums[chunk] = (giver, crc64nvme), crc64nvme
+
+    def let_go(self) -> None:
+        """Believe no other node's word of this file any more: what is held is to come from the source.
+
+        Blocks for a moment.
+        """
+        self.believed = False
+        for chunk in self.held:
+            self.sums.pop(chunk, None)
+        self.held.clear()
+        with suppress(OSError):
+            held_of(self.path).unlink()
+
     def drop(self) -> None:
-        """Delete it and its map, as far as the disk lets go of them: a name is never used again. Blocks."""
-        for path in (_map_of(self.path), self.path):
+        """Delete it and its maps, as far as the disk lets go of them: a name is never used again. Blocks."""
+        for path in (map_of(self.path), held_of(self.path), self.path):
             with suppress(OSError):
                 path.unlink()
+
+
+def _note(path: Path, chunk: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.pwrite(descriptor, _HERE, chunk)
+    finally:
+        os.close(descriptor)
 
 
 def new_part(folder: Path, ino: int, size: int, *, kept: bool) -> PartFile:
@@ -115,19 +164,15 @@ def kept_parts(folder: Path) -> dict[int, PartFile]:
     """
     found: dict[int, PartFile] = {}
     for path in sorted(folder.iterdir()):
-        if path.suffix == _MAP_SUFFIX:
+        if path.suffix == MAP_SUFFIX:
             continue
-        map_path = _map_of(path)
+        map_path = map_of(path)
         ino = int(path.name.partition(".")[0])
         if map_path.exists() and ino not in found:
             found[ino] = PartFile(path, ino, 0, bytearray(map_path.read_bytes()), kept=True)
         else:
             path.unlink()
-    for path in folder.glob(f"*{_MAP_SUFFIX}"):
+    for path in folder.glob(f"*{MAP_SUFFIX}"):
         if not path.with_suffix("").exists():
             path.unlink()
     return found
-
-
-def _map_of(path: Path) -> Path:
-    return path.with_name(path.name + _MAP_SUFFIX)

@@ -3,35 +3,32 @@
 Small files whole, large ones chunk by chunk, and checks them.
 """
 
-from collections.abc import Awaitable, Callable, Collection
-from contextlib import suppress
+import asyncio
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
-from stoker_sidecar.errors import CacheDiskFailed, CorruptBody, InternalError, SourceError
-from stoker_sidecar.fetcher.cached_version import CachedVersion
+from stoker_sidecar.errors import CacheDiskFailed, CorruptBody, InternalError
+from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.context import DownloadContext
 from stoker_sidecar.fetcher.core.read_through import Transients
 from stoker_sidecar.fetcher.download.packing import VersionPacking
-from stoker_sidecar.fetcher.download.parts import PartFile, chunk_span, is_whole, new_part, temporary_name
+from stoker_sidecar.fetcher.download.parts import PartFile, chunk_span, new_part, temporary_name
 from stoker_sidecar.fetcher.download.pipeline import Slot
+from stoker_sidecar.fetcher.download.proofs import Proofs
 from stoker_sidecar.fetcher.space.budget import VersionSpace
 from stoker_sidecar.fetcher.telemetry import NewBytes
 from stoker_sidecar.linux.files import is_there
-from stoker_sidecar.store.core.object_checksum import CRC64NVME, Checksum, check, new_digest
+from stoker_sidecar.store.core.object_checksum import CRC64NVME, Checksum, check
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.manifest import Entry
-from stoker_sidecar.worker.files import FileWriter, file_digest
+from stoker_sidecar.wire.fetcher_protocol import PEER_WRONG
+from stoker_sidecar.worker.files import file_digest
 from stoker_sidecar.worker.progress import Arrived
 from stoker_sidecar.worker.transfer import Fetched, Piece, remove_quietly
 
 # Is told which part has the bytes of a chunk, and how many of them from the chunk's start.
 ArrivedInPart = Callable[[PartFile, int], None]
-
-
-# Hands the bytes of the file of a path and size, in order, to a function that blocks; tells whether all of them came.
-Bring = Callable[[str, int, Callable[[bytes], None]], Awaitable[bool]]
 
 
 @dataclass
@@ -46,6 +43,7 @@ class PieceWriter:
     context: DownloadContext
     transients: Transients = field(init=False)
     packing: VersionPacking = field(init=False)
+    proofs: Proofs = field(init=False)
     _tree: str = field(init=False)
     _parts: str = field(init=False)
 
@@ -53,6 +51,7 @@ class PieceWriter:
         self._tree, self._parts = str(self.version.paths.tree), str(self.version.paths.parts)
         self.transients = Transients(self.context.settings.transient_limit)
         self.packing = VersionPacking(self.version, self.space, self.context)
+        self.proofs = Proofs(self.version, self.context)
 
     async def whole(self, entry: Entry, *, kept: bool, slot: Slot) -> None:
         """Bring a small file: into the tree when ``kept``, else as a part that holds it for a while.
@@ -71,7 +70,7 @@ class PieceWriter:
             await in_thread(remove_quietly, Path(temporary))
             raise
         if kept:
-            await self._note(entry, size)
+            await self.note(entry, size)
             if size:
                 await in_thread(remove_quietly, Path(temporary))
         else:
@@ -96,13 +95,17 @@ class PieceWriter:
         ``admits``: it may be kept, should its part have been dropped. ``arrived``: told how far it has come. ``ahead``:
         asked, when it is its turn, for how many bytes behind it are wanted next.
         """
+        if self.version.states[entry.ino] == State.HERE:  # other nodes gave the rest meanwhile, and it is proven
+            return
         part = self.version.parts.get(entry.ino) or self.new_part(entry, kept=admits)
+        await self._take_back(part, chunk)
         if not part.chunks[chunk]:
             offset, length = chunk_span(entry.size, chunk)
             piece = self._piece(entry, str(part.path))._replace(offset=offset, length=length)
             fetched = await self._get_chunk(piece, part, slot, arrived, ahead)
             part.etag_may_be_md5 = fetched.etag_may_be_md5
             part.sums[chunk] = bytes.fromhex(fetched.crc64nvme)
+            self._compare(part, chunk)
             if part.kept:
                 await in_thread(part.mark, chunk)
             else:
@@ -124,37 +127,20 @@ class PieceWriter:
             await self._promote(entry, part)
         return not part.kept
 
-    async def copied(self, entry: Entry, bring: Bring) -> bool:
-        """Take a whole file from elsewhere than its source; keep it only if it is what the source says it is.
+    async def _take_back(self, part: PartFile, chunk: int) -> None:
+        """Have no other node's word of a chunk stand, nor its bytes come any more: the source is asked for it."""
+        part.held.discard(chunk)
+        if (incoming := part.incoming.get(chunk)) is not None:
+            incoming.cancel()
+            await asyncio.wait([incoming])  # for a write to the disk at most
+            part.held.discard(chunk)
 
-        The source's word is an ETag that is a MD5, or the checksum that it states: without one nothing is taken. Raises
-        DiskFull or CacheDiskFailed.
-        """
-        proof = await self._proof(entry)
-        if proof is None:
-            return False
-        path, temporary = self.version.manifest.path_of(entry), temporary_name(self._parts, entry.ino)
-        digest = new_digest(proof.algorithm)
-        writer = FileWriter(temporary, 0, digest=digest)
-        try:
-            await in_thread(writer.write, b"")  # an empty file is one too
-            if not await bring(path, entry.size, writer.write) or digest.digest() != proof.value:
-                return False
-            writer.close()
-            if not self.version.is_missing(entry.ino) or entry.ino in self.version.parts:
-                return False  # a reader's demand was quicker, or has begun
-            size = await self.packing.keep(entry, temporary, f"{self._tree}/{path}", self.packing.wanted(entry))
-        finally:
-            writer.close()
-            await in_thread(remove_quietly, Path(temporary))
-        self.context.telemetry.gave(entry.size)
-        await self._note(entry, size)
-        return True
-
-    async def _proof(self, entry: Entry) -> Checksum | None:
-        if self.version.trust.worth_hashing(entry.etag):
-            return Checksum("md5", bytes.fromhex(entry.etag))
-        return await self._stated(entry) if not is_whole(entry.size) else None
+    def _compare(self, part: PartFile, chunk: int) -> None:
+        """Find out who gave a wrong chunk, once the source has sent it."""
+        giver, crc64nvme = part.given.pop(chunk, ("", b""))
+        if giver and crc64nvme != part.sums[chunk]:
+            self.context.givers.was_wrong(giver)
+            self.context.telemetry.add(PEER_WRONG)
 
     def new_part(self, entry: Entry, *, kept: bool) -> PartFile:
         """Begin a part, where the chunks of a large file go. Raises DiskFull or CacheDiskFailed."""
@@ -235,28 +221,33 @@ class PieceWriter:
         """Check a large file that is whole, and move it into the tree."""
         part.promoting = True
         try:
-            stated = await self._stated(entry)
-            await in_thread(self._check_part, entry, part, stated)
+            if not part.held:
+                await in_thread(self._check_part, entry, part, await self.proofs.stated(entry))
+            elif not await self._prove(entry, part):
+                part.let_go()
+                return
+            if not part.complete:  # a reader asked for what was held: it comes from the source now
+                return
             target, knobs = str(self.version.tree_path(entry)), self.packing.wanted(entry)
             size = await self.packing.keep(entry, str(part.path), target, knobs)
         except CorruptBody:
+            self.proofs.forget(entry)
             self.version.remove_part(part)
             await in_thread(part.drop)
             raise
         finally:
             part.promoting = False
         self.version.remove_part(part)
-        await self._note(entry, size)
+        await self.note(entry, size)
         await in_thread(part.drop)
 
-    async def _stated(self, entry: Entry) -> Checksum | None:
-        """Ask the sources for a checksum. One that refuses or fails counts as one that states none."""
-        piece = self._piece(entry, "")
-        for source in self.context.sources:
-            with suppress(SourceError):
-                if (stated := await self.context.settings.retry(partial(source.checksum, piece))) is not None:
-                    return stated
-        return None
+    async def _prove(self, entry: Entry, part: PartFile) -> bool:
+        """Tell whether a file of which other nodes gave pieces is what the source says: strictly, unlike its own."""
+        proof = await self.proofs.of(entry)
+        if proof is None:
+            return False
+        arrived = part.crc64nvme() if proof.algorithm == CRC64NVME else None
+        return proof.value == (arrived or await in_thread(file_digest, part.path, proof.algorithm))
 
     def _check_part(self, entry: Entry, part: PartFile, stated: Checksum | None) -> None:
         """Check it, in a thread. Raises CorruptBody."""
@@ -267,7 +258,9 @@ class PieceWriter:
         elif part.etag_may_be_md5 and self.version.trust.worth_hashing(entry.etag):
             self._judge(target.name, entry.etag, file_digest(part.path, "md5").hex())
 
-    async def _note(self, entry: Entry, size: int) -> None:
+    async def note(self, entry: Entry, size: int) -> None:
+        """Note that a file is whole here; ``size``: of its compressed copy, where that is kept in its place."""
+        self.proofs.forget(entry)
         await self.packing.note(entry, size)
         if self.version.here_files == self.version.manifest.info.files:
             self.context.changed()

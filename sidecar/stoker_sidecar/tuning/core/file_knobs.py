@@ -80,7 +80,7 @@ def file_knobs(
         cached=values.should_cache or not by_rule(explained.origins, "should_cache"),
         packing=_packing(explained.values, most) if by_rule(explained.origins, "compression") else None,
         unasked=_is_validation(explained, split) and values.validation_ahead,
-        divided=values.divide_cold and by_rule(explained.origins, "divide_cold"),
+        divided=values.divide_cold or not by_rule(explained.origins, "divide_cold"),
         weight=_weight(values.lane_weight) if by_rule(explained.origins, "lane_weight") else WEIGHT_NORMAL,
         bandwidth=round(values.bandwidth_share, 2) if by_rule(explained.origins, "bandwidth_share") else 1.0,
         keep=_KEEPS[values.cache_priority] if by_rule(explained.origins, "cache_priority") else KEEP_NORMAL,

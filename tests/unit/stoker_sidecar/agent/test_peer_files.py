@@ -6,6 +6,7 @@ import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -13,12 +14,15 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from stoker_api.meta import ObjectMeta
 from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset
-from stoker_sidecar.agent.peer_files import PeerFiles
+from stoker_sidecar.agent.core.uploads import UploadLimits
+from stoker_sidecar.agent.peer_files import PeerFiles, Refusal
 from stoker_sidecar.agent.peers import PeerServer
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.errors import FetcherUnavailable
-from stoker_sidecar.fetcher.download.neighbours import Having, meet_by_tls
+from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Having, meet_by_tls
 from stoker_sidecar.version.layout import CachePaths
+from stoker_sidecar.version.part_files import PIECE
+from stoker_sidecar.version.piece_maps import PieceMap, pack_maps
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.fetcher_protocol import Failed, Had, Have, Reply
 from stoker_sidecar.wire.peer_tls import FILE
@@ -28,12 +32,14 @@ from tests.support.ports import free_ports
 from tests.support.waiting import eventually
 
 UID, DIGEST = "uid-1", hashlib.sha256(b"version").hexdigest()
-Ask = Callable[[Have], Awaitable[Reply]]
+AskFetcher = Callable[[Have], Awaitable[Reply]]
+PART = "7.0123abcd"
+LIMITS = UploadLimits()
 SECRET = "another Dataset's"
 
 
 async def had(_: Have) -> Reply:
-    return Had(zlib.compress(b"\0\0\1"), 7)
+    return Had(zlib.compress(b"\0\0\1"), 7, pack_maps([PieceMap(PART, b"\1\0\1")]))
 
 
 async def unknown(_: Have) -> Reply:
@@ -44,8 +50,19 @@ async def gone(_: Have) -> Reply:
     raise FetcherUnavailable("it is being started")
 
 
-def files(root: Path, ask: Ask = had, peers: tuple[str, ...] = ("127.0.0.1:8082",)) -> web.Application:
-    """Return what answers on a node that has a file of one version, and something beside it."""
+def files(root: Path, ask: AskFetcher = had, **more: Any) -> web.Application:
+    """Return what answers on a node that has files of one version, and something beside it."""
+    application = web.Application()
+    server(root, ask, **more).add_to(application)
+    return application
+
+
+def server(
+    root: Path,
+    ask: AskFetcher = had,
+    limits: UploadLimits = LIMITS,
+    **row_of: object,
+) -> PeerFiles:
     paths = CachePaths(root).dataset(UID).version(DIGEST)
     (paths.tree / "train").mkdir(parents=True)
     paths.manifest.touch()
@@ -53,14 +70,15 @@ def files(root: Path, ask: Ask = had, peers: tuple[str, ...] = ("127.0.0.1:8082"
     (paths.tree / "large").write_bytes(b"x" * 3_000_000)
     (root / "beside").write_text(SECRET)
     (paths.tree / "link").symlink_to(root / "beside")
-    row = NodeDataset.model_validate(
-        {"namespace": "v", "name": "d", "uid": UID, "source": {"uri": "s3://b/"}, "version": DIGEST, "peers": peers}
-    )
+    paths.parts.mkdir()
+    (paths.parts / PART).write_bytes(bytes(PIECE) + b"y" * PIECE + b"held")
+    (paths.parts / f"{PART}.map").write_bytes(b"\0\1")
+    (paths.parts / f"{PART}.held").write_bytes(b"\0\0\1")
+    entry = {"namespace": "v", "name": "d", "uid": UID, "source": {"uri": "s3://b/"}, "version": DIGEST}
+    row = NodeDataset.model_validate(entry | {"peers": ("127.0.0.1:8082",)} | row_of)
     plan = NodePlan()
     plan.take_node_cache(NodeCache(metadata=ObjectMeta(name="n"), spec=NodeCacheSpec(datasets=(row,))))
-    application = web.Application()
-    PeerFiles(plan, CacheFolders([root]), ask).add_to(application)
-    return application
+    return PeerFiles(plan, CacheFolders([root]), ask, limits)
 
 
 async def status_of(application: web.Application, where: str, /, **query: str) -> int:
@@ -87,7 +105,7 @@ async def test_no_name_leads_out_of_the_tree(tmp_path: Path, path: str) -> None:
 
 
 @pytest.mark.parametrize(("ask", "status"), [(had, 200), (unknown, 404), (gone, 503)])
-async def test_a_fetcher_that_does_not_answer_is_told(tmp_path: Path, ask: Ask, status: int) -> None:
+async def test_a_fetcher_that_does_not_answer_is_told(tmp_path: Path, ask: AskFetcher, status: int) -> None:
     assert await status_of(files(tmp_path, ask), f"/files/{UID}/{DIGEST}") == status
 
 
@@ -114,8 +132,9 @@ async def test_a_named_node_gets_files_over_tls(tmp_path: Path, path: str, conte
     run.mkdir()
     async with serving(files(tmp_path / "cache"), run) as peer, meet_by_tls(run, UID, DIGEST) as neighbours:
         assert neighbours is not None
-        assert await neighbours.having(peer, 3) == Having(b"\0\0\1", 7)
-        assert await neighbours.bring(peer, path, len(content), came.append)
+        assert await neighbours.having(peer, 3) == Having(b"\0\0\1", 7, {7: PieceMap(PART, b"\1\0\1")})
+        size = len(content)
+        assert await neighbours.bring(peer, Ask(path, 0, size, size), came.append) is Came.WHOLE
     assert b"".join(came) == content
 
 
@@ -124,7 +143,80 @@ async def test_a_file_of_another_size_does_not_count(tmp_path: Path) -> None:
     run.mkdir()
     async with serving(files(tmp_path / "cache"), run) as peer, meet_by_tls(run, UID, DIGEST) as neighbours:
         assert neighbours is not None
-        assert not await neighbours.bring(peer, "large", 2_999_999, lambda _: None)
+        came = await neighbours.bring(peer, Ask("large", 0, 2_999_999, 2_999_999), lambda _: None)
+    assert came is Came.NOTHING
+
+
+@pytest.mark.parametrize(
+    ("ask", "content"),
+    [
+        (Ask("model", PIECE, PIECE, 3 * PIECE, PART), b"y" * PIECE),
+        (Ask("model", 2 * PIECE, 4, 2 * PIECE + 4, PART), b"held"),
+        (Ask("model", 0, PIECE, 3 * PIECE, PART), None),
+        (Ask("model", PIECE, PIECE, 3 * PIECE, "8.0123abcd"), None),
+        (Ask("model", PIECE, PIECE, 3 * PIECE, "../manifest.sqlite"), None),
+        (Ask("model", PIECE + 1, 5, 3 * PIECE, PART), None),
+        (Ask("model", PIECE, PIECE + 1, 3 * PIECE, PART), None),
+        (Ask("large", 0, 1_000_000, 3_000_000), b"x" * 1_000_000),
+        (Ask("large", 0, 1_000_000, 3_000_001), None),
+    ],
+    ids=[
+        "proven",
+        "held",
+        "not here",
+        "other part",
+        "a way out",
+        "within",
+        "too long",
+        "of a whole file",
+        "other size",
+    ],
+)
+async def test_pieces_are_given_that_are_here(tmp_path: Path, ask: Ask, content: bytes | None) -> None:
+    came: list[bytes] = []
+    run = tmp_path / "run"
+    run.mkdir()
+    async with serving(files(tmp_path / "cache"), run) as peer, meet_by_tls(run, UID, DIGEST) as neighbours:
+        assert neighbours is not None
+        how = await neighbours.bring(peer, ask, came.append)
+    assert (how, b"".join(came) or None) == (Came.WHOLE if content else Came.NOTHING, content)
+
+
+async def test_what_is_given_and_refused_is_counted(tmp_path: Path) -> None:
+    given = server(tmp_path)
+    application = web.Application()
+    given.add_to(application)
+    where = f"/files/{UID}/{DIGEST}"
+    async with TestClient(TestServer(application)) as client:
+        for path in ("large", "missing"):
+            async with client.get(where, params={"path": path}) as answer:
+                await answer.read()
+    assert (given.given[UID], given.refused[Refusal.MISSING]) == (3_000_000, 1)
+
+
+async def test_a_node_for_which_this_one_stands_before_the_source_is_answered(tmp_path: Path) -> None:
+    application = files(tmp_path, peers=(), downstream=("127.0.0.1:8082",))
+    assert await status_of(application, f"/files/{UID}/{DIGEST}", path="large") == 200
+
+
+async def test_where_nothing_is_given_nobody_is_answered(tmp_path: Path) -> None:
+    application = files(tmp_path, limits=UploadLimits(0))
+    assert await status_of(application, f"/files/{UID}/{DIGEST}", path="large") == 403
+
+
+async def test_who_comes_while_enough_is_being_given_is_told_to_ask_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stoker_sidecar.agent.peer_files._TURN", 0.05)
+    application = files(tmp_path, limits=UploadLimits(1, 1))
+    where = f"/files/{UID}/{DIGEST}"
+    async with TestClient(TestServer(application)) as client:
+        first = asyncio.create_task(client.get(where, params={"path": "large"}).__aenter__())
+        await asyncio.sleep(0)
+        async with client.get(where, params={"path": "train/a b+c%.jpg"}) as answer:
+            assert answer.status == 503
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
 
 
 async def test_a_node_that_is_away_says_nothing_and_gives_nothing(tmp_path: Path) -> None:
@@ -135,7 +227,7 @@ async def test_a_node_that_is_away_says_nothing_and_gives_nothing(tmp_path: Path
     async with meet_by_tls(tmp_path, UID, DIGEST) as neighbours:
         assert neighbours is not None
         assert await neighbours.having(peer, 3) is None
-        assert not await neighbours.bring(peer, "large", 1, lambda _: None)
+        assert await neighbours.bring(peer, Ask("large", 0, 1, 1), lambda _: None) is Came.NOTHING
 
 
 async def test_without_a_certificate_nobody_is_asked(tmp_path: Path) -> None:

@@ -5,44 +5,53 @@ import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stoker_api.nodecache import NodePhase
 from stoker_sidecar.errors import NotYetConfigured
-from stoker_sidecar.fetcher.download.neighbours import Having, Neighbours
+from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Having, Neighbours
 from stoker_sidecar.fetcher.download.parts import CHUNK
-from stoker_sidecar.wire.fetcher_protocol import FileKnobs, Have, Tune
+from stoker_sidecar.version.piece_maps import PieceMap, unpack_maps
+from stoker_sidecar.wire.fetcher_protocol import FETCHED_BYTES, PEER_BYTES, PEER_WRONG, FileKnobs, Have, Tune
 from tests.fakes.object_store import MemoryStore
 from tests.support.cache_node import UID, CacheNodeUnderTest, fill, inode, open_cache_node
 from tests.support.waiting import eventually
 
 FILES = {f"train/{number:03}": bytes([number]) * 50_000 for number in range(200)}
-SHARDS = {f"shard-{number}": bytes([number]) * (CHUNK + 5) for number in range(8)}
-NAMES = ("a:1", "b:1")
+SHARDS = {f"shard-{number}": bytes([number]) * (2 * CHUNK + 5) for number in range(3)}
+ONE = {"model": b"".join(bytes([number]) * CHUNK for number in range(8)) + b"end"}
+NAMES = ("a:1", "b:1", "c:1")
 ALL = Having(b"\1" * 10_000, 10**9)
 
 
 class Linked:
-    """Neighbours that are other CacheNodes of this process."""
+    """Neighbours that are other CacheNodes of this process. ``mangle``: what becomes of what they give."""
 
-    def __init__(self) -> None:
+    def __init__(self, mangle: Callable[[Ask, bytes], bytes] = lambda ask, content: content) -> None:
         self.nodes: dict[str, CacheNodeUnderTest] = {}
         self.given = 0
+        self.asked: list[tuple[str, Ask]] = []
+        self._mangle = mangle
 
     async def having(self, peer: str, inodes: int) -> Having | None:
         try:
             had = self.nodes[peer].node.have(Have(UID, self.nodes[peer].status().version))
         except (KeyError, NotYetConfigured):
             return None
-        return Having(zlib.decompress(had.files), had.arrived)
+        return Having(zlib.decompress(had.files), had.arrived, unpack_maps(had.pieces))
 
-    async def bring(self, peer: str, path: str, size: int, write: Callable[[bytes], None]) -> bool:
-        node = self.nodes[peer]
-        content = (node.folder(node.status().version) / "tree" / path).read_bytes()
-        await asyncio.to_thread(write, content)
+    async def bring(self, peer: str, ask: Ask, write: Callable[[bytes], None]) -> Came:
+        self.asked.append((peer, ask))
+        folder = self.nodes[peer].folder(self.nodes[peer].status().version)
+        found = [path for path in (folder / "tree" / ask.path, folder / "parts" / (ask.part or "-")) if path.is_file()]
+        if not found:
+            return Came.NOTHING
+        content = found[0].read_bytes()[ask.offset : ask.offset + ask.length]
+        await asyncio.to_thread(write, self._mangle(ask, content))
         self.given += 1
-        return True
+        return Came.WHOLE
 
 
 class Alone(Linked):
@@ -56,15 +65,22 @@ class Alone(Linked):
     async def having(self, peer: str, inodes: int) -> Having | None:
         return self._having
 
-    async def bring(self, peer: str, path: str, size: int, write: Callable[[bytes], None]) -> bool:
-        if self._gives is not None:
-            await asyncio.to_thread(write, (self._gives * size)[:size])
-        return self._gives is not None
+    async def bring(self, peer: str, ask: Ask, write: Callable[[bytes], None]) -> Came:
+        self.asked.append((peer, ask))
+        if self._gives is None:
+            return Came.NOTHING
+        await asyncio.to_thread(write, (self._gives * ask.length)[: ask.length])
+        return Came.WHOLE
 
 
 @asynccontextmanager
 async def nodes(
-    folder: Path, neighbours: Neighbours, content: dict[str, bytes], count: int = 2
+    folder: Path,
+    neighbours: Neighbours,
+    content: dict[str, bytes],
+    count: int = 2,
+    store: MemoryStore | None = None,
+    capacity: int | None = None,
 ) -> AsyncIterator[tuple[list[CacheNodeUnderTest], str]]:
     """Open nodes of one bucket that know the version, with its digest."""
 
@@ -72,12 +88,12 @@ async def nodes(
     async def meet(folder: Path | None, uid: str, digest: str) -> AsyncIterator[Neighbours]:
         yield neighbours
 
-    store = MemoryStore()
+    store = MemoryStore() if store is None else store
     fill(store, content)
     async with AsyncExitStack() as stack:
         found = []
         for name in NAMES[:count]:
-            node = open_cache_node(folder / name, {"bucket": store}, meet=meet)
+            node = open_cache_node(folder / name, {"bucket": store}, meet=meet, capacity=capacity)
             found.append(await stack.enter_async_context(node))
         digests = [await node.list() for node in found]
         for opened in found:
@@ -86,11 +102,11 @@ async def nodes(
         yield found, digests[0]
 
 
-async def begin(node: CacheNodeUnderTest, digest: str, position: int, *, divided: bool = True) -> None:
-    """Have it warmed up, divided with the other one."""
-    node.node.tune(Tune(UID, digest, (FileKnobs(divided=divided),)))
-    peers = [name for name in NAMES if name != NAMES[position]]
-    await node.configure(listingId="1", version=digest, eager=True, peers=peers, position=position)
+async def begin(node: CacheNodeUnderTest, digest: str, position: int, count: int = 2, **more: Any) -> None:
+    """Have it warmed up, divided with the others."""
+    peers = [name for name in NAMES[:count] if name != NAMES[position]]
+    entry = {"listingId": "1", "peers": peers, "position": position} | more
+    await node.configure(version=digest, eager=True, **entry)
 
 
 async def whole(node: CacheNodeUnderTest) -> None:
@@ -107,56 +123,152 @@ async def whole_in_time(node: CacheNodeUnderTest) -> None:
     await eventually(is_whole, 30.0)
 
 
-@pytest.mark.parametrize("content", [FILES, SHARDS], ids=["small files", "shards"])
-async def test_two_nodes_fetch_each_byte_once_from_the_source(tmp_path: Path, content: dict[str, bytes]) -> None:
+def count_of(node: CacheNodeUnderTest, name: str) -> int:
+    return sum(count.value for count in node.node.progress().counts if count.name == name)
+
+
+@pytest.mark.parametrize("content", [FILES, SHARDS, ONE], ids=["small files", "shards", "one large file"])
+@pytest.mark.parametrize("count", [2, 3])
+async def test_nodes_fetch_each_byte_once_from_the_source(
+    tmp_path: Path, content: dict[str, bytes], count: int
+) -> None:
     linked = Linked()
-    async with nodes(tmp_path, linked, content) as ((first, second), digest):
-        linked.nodes = dict(zip(NAMES, (first, second), strict=True))
+    async with nodes(tmp_path, linked, content, count) as (found, digest):
+        linked.nodes = dict(zip(NAMES, found, strict=False))
+        await asyncio.gather(*(begin(node, digest, at, count) for at, node in enumerate(found)))
+        await asyncio.gather(*map(whole, found))
+        assert sum(get.length for get in found[0].store.gets) == sum(map(len, content.values()))
+        assert all(node.tree(digest) == content for node in found)
+
+
+async def test_of_one_large_file_each_node_fetches_its_share(tmp_path: Path) -> None:
+    linked = Linked()
+    async with nodes(tmp_path, linked, ONE) as ((first, second), digest):
+        linked.nodes = dict(zip(NAMES, (first, second), strict=False))
         await asyncio.gather(begin(first, digest, 0), begin(second, digest, 1))
         await asyncio.gather(whole(first), whole(second))
-        assert sum(get.length for get in first.store.gets) == sum(map(len, content.values()))
-        assert first.tree(digest) == second.tree(digest) == content
+        shares = [count_of(node, FETCHED_BYTES) for node in (first, second)]
+        assert min(shares) >= 4 * CHUNK
+        assert [count_of(node, PEER_BYTES) for node in (first, second)] == shares[::-1]
 
 
-async def test_a_node_that_comes_later_takes_all_from_the_one_that_has_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [FILES, SHARDS], ids=["small files", "shards"])
+async def test_a_node_that_comes_later_takes_all_from_the_one_that_has_it(
+    tmp_path: Path, content: dict[str, bytes]
+) -> None:
     linked = Linked()
-    async with nodes(tmp_path, linked, FILES) as ((first, second), digest):
+    async with nodes(tmp_path, linked, content) as ((first, second), digest):
         await first.configure(listingId="1", version=digest, eager=True)
         await whole(first)
         linked.nodes, asked = {NAMES[0]: first}, len(first.store.gets)
         await begin(second, digest, 1)
         await whole(second)
-        assert (len(first.store.gets) - asked, linked.given) == (0, len(FILES))
+        assert len(first.store.gets) == asked
+        assert second.tree(digest) == content
+        assert (second.status().source_bytes, second.status().peer_bytes) == (0, sum(map(len, content.values())))
 
 
-async def test_without_a_rule_each_node_fetches_all(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [FILES, ONE], ids=["small files", "one large file"])
+async def test_those_before_the_source_are_asked_before_it(tmp_path: Path, content: dict[str, bytes]) -> None:
+    linked = Linked()
+    async with nodes(tmp_path, linked, content, count=3) as ((first, second, third), digest):
+        linked.nodes = dict(zip(NAMES, (first, second, third), strict=True))
+        await begin(first, digest, 0, count=1)
+        below = [
+            second.configure(listingId="1", version=digest, eager=True, peers=["c:1"], position=0, upstream=["a:1"]),
+            third.configure(listingId="1", version=digest, eager=True, peers=["b:1"], position=1, upstream=["a:1"]),
+        ]
+        await asyncio.gather(*below)
+        await asyncio.gather(*map(whole, (first, second, third)))
+        assert sum(get.length for get in first.store.gets) == sum(map(len, content.values()))
+        assert second.tree(digest) == third.tree(digest) == content
+        from_above = sum(ask.length for peer, ask in linked.asked if peer == "a:1")
+        assert from_above <= 1.1 * sum(map(len, content.values())), "what one of them has the other takes from it"
+
+
+async def test_one_before_the_source_that_does_not_get_on_is_waited_for_no_longer_than_that(tmp_path: Path) -> None:
+    async with nodes(tmp_path, Alone(Having(b"", 5)), FILES, count=1) as ((node,), digest):
+        await node.configure(listingId="1", version=digest, eager=True, upstream=["x:1"])
+        await whole_in_time(node)
+        assert node.tree(digest) == FILES
+
+
+async def test_a_rule_may_have_each_node_fetch_all(tmp_path: Path) -> None:
     linked = Linked()
     async with nodes(tmp_path, linked, FILES) as ((first, second), digest):
-        linked.nodes = dict(zip(NAMES, (first, second), strict=True))
-        await asyncio.gather(*(begin(node, digest, at, divided=False) for at, node in enumerate((first, second))))
+        linked.nodes = dict(zip(NAMES, (first, second), strict=False))
+        for node in (first, second):
+            node.node.tune(Tune(UID, digest, (FileKnobs(divided=False),)))
+        await asyncio.gather(begin(first, digest, 0), begin(second, digest, 1))
         await asyncio.gather(whole(first), whole(second))
         assert (len(first.store.gets), linked.given) == (2 * len(FILES), 0)
 
 
+@pytest.mark.parametrize("content", [FILES, SHARDS], ids=["small files", "shards"])
 @pytest.mark.parametrize(
     ("having", "gives"),
     [(ALL, b"\xff"), (ALL, None), (ALL, b""), (None, None)],
     ids=["wrong bytes", "nothing", "too few", "silence"],
 )
 async def test_whatever_another_node_says_the_bytes_are_right(
-    tmp_path: Path, having: Having | None, gives: bytes | None
+    tmp_path: Path, having: Having | None, gives: bytes | None, content: dict[str, bytes]
 ) -> None:
-    async with nodes(tmp_path, Alone(having, gives), FILES, count=1) as ((node,), digest):
+    async with nodes(tmp_path, Alone(having, gives), content, count=1) as ((node,), digest):
         await begin(node, digest, 0)
         await whole_in_time(node)
-        assert node.tree(digest) == FILES
+        assert node.tree(digest) == content
 
 
-async def test_shards_of_wrong_bytes_are_not_kept(tmp_path: Path) -> None:
-    async with nodes(tmp_path, Alone(ALL, b"\xff"), SHARDS, count=1) as ((node,), digest):
+async def test_who_gave_wrong_pieces_is_found_and_asked_no_more(tmp_path: Path) -> None:
+    content = {f"shard-{number}": bytes([number]) * (2 * CHUNK + 5) for number in range(6)}
+    liar = Alone(ALL, b"\xff")
+    async with nodes(tmp_path, liar, content, count=1) as ((node,), digest):
         await begin(node, digest, 0)
-        await whole(node)
-        assert node.tree(digest) == SHARDS
+        await whole_in_time(node)
+        wrong, asked = count_of(node, PEER_WRONG), len(liar.asked)
+        content["new"] = b"new" * CHUNK
+        node.store.put("new", content["new"])
+        later = await node.list("2", version=digest)
+        await begin(node, later, 0, listingId="2")
+        await whole_in_time(node)
+        assert wrong >= 3
+        assert (len(liar.asked), node.tree(later)) == (asked, content)
+
+
+async def test_no_reader_sees_a_piece_that_nothing_proves(tmp_path: Path) -> None:
+    class Some(Alone):
+        """Has one piece, and gives it wrong."""
+
+        async def having(self, peer: str, inodes: int) -> Having | None:
+            return Having(b"", 1, {ino: PieceMap(f"{ino}.00000000", b"\1" + bytes(8)) for ino in range(inodes)})
+
+    async with nodes(tmp_path, Some(None, b"\xff"), ONE, count=1) as ((node,), digest):
+        await begin(node, digest, 1)
+        await eventually(lambda: count_of(node, PEER_BYTES) > 0)
+        read = await node.read(digest, inode(node, digest, "model"), 0, CHUNK)
+        assert read == ONE["model"][:CHUNK]
+
+
+async def test_a_large_file_that_nothing_would_prove_is_fetched_by_each(tmp_path: Path) -> None:
+    store = MemoryStore(etag=lambda content: f"{len(content):032x}-3")
+    linked = Linked()
+    async with nodes(tmp_path, linked, SHARDS, store=store) as ((first, second), digest):
+        linked.nodes = dict(zip(NAMES, (first, second), strict=False))
+        await asyncio.gather(begin(first, digest, 0), begin(second, digest, 1))
+        await asyncio.gather(whole(first), whole(second))
+        assert (linked.given, sum(get.length for get in store.gets)) == (0, 2 * sum(map(len, SHARDS.values())))
+
+
+@pytest.mark.expected_logs("CorruptBody")
+async def test_where_etags_are_no_md5s_nobody_is_called_a_liar(tmp_path: Path) -> None:
+    store = MemoryStore(etag=lambda content: f"{hash(content) % 2**100:032x}")
+    linked = Linked()
+    async with nodes(tmp_path, linked, SHARDS, store=store) as ((first, second), digest):
+        linked.nodes = dict(zip(NAMES, (first, second), strict=False))
+        await asyncio.gather(begin(first, digest, 0), begin(second, digest, 1))
+        await asyncio.gather(whole_in_time(first), whole_in_time(second))
+        assert [count_of(node, PEER_WRONG) for node in (first, second)] == [0, 0]
+        assert first.tree(digest) == second.tree(digest) == SHARDS
 
 
 async def test_one_that_seems_to_get_on_and_gives_nothing_is_not_waited_for_for_ever(tmp_path: Path) -> None:
@@ -170,6 +282,43 @@ async def test_one_that_seems_to_get_on_and_gives_nothing_is_not_waited_for_for_
         await whole_in_time(node)
 
 
+@pytest.mark.parametrize("content", [FILES, SHARDS], ids=["small files", "shards"])
+async def test_what_another_node_does_not_give_in_time_is_asked_of_the_source(
+    tmp_path: Path, content: dict[str, bytes]
+) -> None:
+    class Stalling(Alone):
+        async def bring(self, peer: str, ask: Ask, write: Callable[[bytes], None]) -> Came:
+            await asyncio.Event().wait()
+            return Came.NOTHING
+
+    async with nodes(tmp_path, Stalling(ALL), content, count=1) as ((node,), digest):
+        await begin(node, digest, 0)
+
+        def all_here() -> bool:
+            node.clock.ahead += 0.1
+            return node.status().warm_files == len(content)
+
+        await eventually(all_here, 30.0)
+        assert node.tree(digest) == content
+
+
+async def test_one_that_is_busy_is_asked_again(tmp_path: Path) -> None:
+    class Busy(Linked):
+        async def bring(self, peer: str, ask: Ask, write: Callable[[bytes], None]) -> Came:
+            came = await super().bring(peer, ask, write) if len(self.asked) % 3 else Came.BUSY
+            self.asked.append((peer, ask))
+            return came
+
+    linked = Busy()
+    async with nodes(tmp_path, linked, FILES) as ((first, second), digest):
+        await first.configure(listingId="1", version=digest, eager=True)
+        await whole(first)
+        linked.nodes, asked = {NAMES[0]: first}, len(first.store.gets)
+        await begin(second, digest, 1)
+        await whole(second)
+        assert len(first.store.gets) == asked
+
+
 async def test_a_reader_of_what_another_node_is_to_fetch_waits_for_nobody(tmp_path: Path) -> None:
     async with nodes(tmp_path, Alone(None), FILES, count=1) as ((node,), digest):
         await begin(node, digest, 0)
@@ -177,3 +326,20 @@ async def test_a_reader_of_what_another_node_is_to_fetch_waits_for_nobody(tmp_pa
         cold = min(FILES.keys() - node.tree(digest).keys())
         assert await node.read(digest, inode(node, digest, cold), 0, 50_000) == FILES[cold]
         assert node.status().phase is NodePhase.WARMING
+
+
+async def test_a_reader_of_a_piece_that_another_node_gives_waits_for_nobody(tmp_path: Path) -> None:
+    class Stalling(Alone):
+        async def bring(self, peer: str, ask: Ask, write: Callable[[bytes], None]) -> Came:
+            self.asked.append((peer, ask))
+            await asyncio.to_thread(write, b"\xff" * 1000)
+            await asyncio.Event().wait()
+            return Came.NOTHING
+
+    stalling = Stalling(ALL)
+    async with nodes(tmp_path, stalling, ONE, count=1) as ((node,), digest):
+        await begin(node, digest, 0)
+        await eventually(lambda: bool(stalling.asked))
+        offset = stalling.asked[0][1].offset
+        read = await node.read(digest, inode(node, digest, "model"), offset, 2000)
+        assert read == ONE["model"][offset : offset + 2000]

@@ -1,57 +1,126 @@
-"""Who of several nodes fetches what: each file by one of them, whoever is there."""
+"""Who of several nodes fetches what: each file, or piece, by one of them, whoever is there."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_sidecar.fetcher.core.division import OWN, DividedFile, PeerProgress, takes, turns, wanted
+from stoker_sidecar.fetcher.core.division import (
+    OWN,
+    PIECES,
+    DividedFile,
+    PeerProgress,
+    takes,
+    turns,
+    wanted,
+    wanted_pieces,
+)
+from stoker_sidecar.version.part_files import PIECE
 
 SMALL = 50_000
 
 
-def _turns(sizes: list[int], nodes: int = 2) -> bytes:
+def _turns(sizes: list[int]) -> bytes:
     files = [DividedFile(ino, size, True) for ino, size in enumerate(sizes, start=1)]
-    return bytes(turns(files, len(sizes), sum(sizes), nodes))
+    return bytes(turns(files, len(sizes), sum(sizes)))
 
 
 @given(
-    sizes=st.lists(st.integers(0, 2**24), max_size=200),
+    sizes=st.lists(st.integers(0, 2**28), max_size=200),
     nodes=st.integers(2, 16),
     dead=st.sets(st.integers(0, 15)),
 )
-def test_each_file_is_fetched_by_one_node_or_by_each(sizes: list[int], nodes: int, dead: set[int]) -> None:
-    turn_of = _turns(sizes, nodes)
+def test_each_file_is_fetched_by_one_node_or_by_each_or_in_pieces(sizes: list[int], nodes: int, dead: set[int]) -> None:
+    turn_of = _turns(sizes)
     alive = set(range(nodes)) - dead
     takers = [wanted(turn_of, takes(at, nodes, alive), ()).from_source for at in sorted(alive)]
     for ino, turn in enumerate(turn_of):
-        assert sum(taken[ino] for taken in takers) == (len(alive) if turn == OWN else min(1, len(alive)))
+        expected = {OWN: len(alive), PIECES: 0}.get(turn, min(1, len(alive)))
+        assert sum(taken[ino] for taken in takers) == expected
+
+
+@given(
+    ino=st.integers(1, 2**20),
+    count=st.integers(2, 600),
+    nodes=st.integers(1, 16),
+    dead=st.sets(st.integers(0, 15)),
+    here=st.binary(max_size=600),
+)
+def test_each_missing_piece_is_fetched_by_one_node(
+    ino: int, count: int, nodes: int, dead: set[int], here: bytes
+) -> None:
+    alive = set(range(nodes)) - dead
+    have = bytes(byte & 1 for byte in here[:count].ljust(count, b"\0"))
+    takers = [wanted_pieces(ino, takes(at, nodes, alive), have, ()).from_source for at in sorted(alive)]
+    for piece in range(count):
+        assert sum(taken[piece] for taken in takers) == (min(1, len(alive)) if not have[piece] else 0)
+
+
+@given(
+    ino=st.integers(1, 1000),
+    maps=st.lists(st.binary(min_size=1, max_size=40), min_size=3, max_size=3),
+    nodes=st.integers(2, 16),
+    waits=st.booleans(),
+)
+def test_of_a_piece_there_is_one_wish_at_most_and_none_of_what_is_here(
+    ino: int, maps: list[bytes], nodes: int, waits: bool
+) -> None:
+    here, had, above = (bytes(byte & 1 for byte in one) for one in maps)
+    found = wanted_pieces(ino, takes(0, nodes, range(nodes)), here, [had], [above], waits=waits)
+    for piece, is_here in enumerate(here):
+        assert is_here + found.from_source[piece] + found.from_others[piece] <= 1
+        assert not found.from_others[piece] or (had[piece : piece + 1] + above[piece : piece + 1]).count(1)
 
 
 @pytest.mark.parametrize("nodes", [2, 3, 4, 8, 16])
 def test_shares_are_even(nodes: int) -> None:
-    turn_of = _turns([SMALL] * 16_000, nodes)
+    turn_of = _turns([SMALL] * 16_000)
     shares = [sum(wanted(turn_of, takes(at, nodes, range(nodes)), ()).from_source) for at in range(nodes)]
     assert max(shares) <= 1.1 * min(shares)
 
 
-def test_eight_shards_are_four_for_each_of_two() -> None:
-    turn_of = _turns([2**27] * 8)
-    assert sum(wanted(turn_of, takes(1, 2, {0, 1}), ()).from_source[1:]) == 4
+@pytest.mark.parametrize(("nodes", "most"), [(2, 64), (7, 19), (8, 16), (16, 8)])
+def test_of_one_large_file_no_node_fetches_much_more_than_another(nodes: int, most: int) -> None:
+    shares = [sum(wanted_pieces(7, takes(at, nodes, range(nodes)), bytes(128), ()).from_source) for at in range(nodes)]
+    assert max(shares) <= most
 
 
-def test_a_file_that_is_much_of_the_whole_is_fetched_by_each() -> None:
-    assert _turns([2**30, SMALL, SMALL])[1] == OWN
+def test_small_files_are_whole_and_large_ones_go_in_pieces() -> None:
+    assert [turn == PIECES for turn in _turns([SMALL, PIECE, 2**27, 2**30])[1:]] == [False, False, True, True]
+
+
+def test_a_file_that_is_much_of_the_whole_goes_in_pieces() -> None:
+    assert _turns([2 * PIECE, SMALL, SMALL])[1] == PIECES
+
+
+def test_a_shard_of_very_many_is_whole() -> None:
+    assert PIECES not in _turns([2 * PIECE] * 1000)
 
 
 def test_what_no_checksum_proves_is_fetched_by_each() -> None:
     files = [DividedFile(1, SMALL, False), DividedFile(2, SMALL, True)]
-    assert [turn == OWN for turn in turns(files, 2, 10**9, 2)[1:]] == [True, False]
+    assert [turn == OWN for turn in turns(files, 2, 10**9)[1:]] == [True, False]
 
 
 def test_what_another_node_has_comes_from_there_whose_turn_it_was() -> None:
-    turn_of = bytes([0, 0, 1, OWN])
-    decided = wanted(turn_of, takes(0, 2, {0, 1}), [bytes([1, 1, 0, 1])])
-    assert decided == (bytes([0, 0, 0, 1]), bytes([1, 1, 0, 0]))
+    turn_of = bytes([0, 0, 1, OWN, PIECES])
+    decided = wanted(turn_of, takes(0, 2, {0, 1}), [bytes([1, 1, 0, 1, 1])])
+    assert decided == (bytes([0, 0, 0, 1, 0]), bytes([1, 1, 0, 0, 0]))
+
+
+def test_of_those_before_the_source_only_the_own_share_is_taken() -> None:
+    turn_of = bytes([0, 1, 0, OWN])
+    decided = wanted(turn_of, takes(0, 2, {0, 1}), (), [bytes([1, 1, 0, 1])], waits=True)
+    assert decided == (bytes([0, 0, 0, 1]), bytes([1, 0, 0, 0]))
+
+
+def test_what_those_before_the_source_do_not_get_is_fetched_from_the_source() -> None:
+    decided = wanted(bytes([0, 1]), takes(0, 2, {0, 1}), (), [bytes(2)], waits=False)
+    assert decided == (bytes([1, 0]), bytes(2))
+
+
+def test_a_piece_that_another_node_failed_to_give_is_fetched_from_the_source() -> None:
+    decided = wanted_pieces(0, takes(0, 2, {0, 1}), bytes(4), [b"\1\1\1\1"], refused=b"\0\1", waits=True)
+    assert decided == (bytes([0, 1, 0, 0]), bytes([1, 0, 1, 1]))
 
 
 def test_an_answer_that_is_too_short_too_long_or_wrong_counts_as_far_as_it_is_right() -> None:
@@ -61,6 +130,14 @@ def test_an_answer_that_is_too_short_too_long_or_wrong_counts_as_far_as_it_is_ri
 
 def test_a_node_that_does_not_get_on_is_waited_for_no_longer_than_that() -> None:
     progress = PeerProgress(patience=10.0)
-    for now, arrived in ((0.0, 5), (9.0, 6), (15.0, 6), (20.0, -1)):
+    for now, arrived in ((0.0, 5), (9.0, 6), (15.0, 6), (20.0, 6)):
         progress.told("b", arrived, now)
         assert list(progress.alive({1: "b"}, now)) == ([1] if now < 20.0 else [])
+
+
+def test_a_node_that_falls_silent_is_waited_for_less_long_than_one_that_is_yet_to_begin() -> None:
+    progress = PeerProgress(patience=10.0)
+    for now in (0.0, 3.0, 6.0):
+        progress.told("begins", -1, now)
+        progress.told("died", 5 if now == 0.0 else -1, now)
+    assert (progress.gets_on("begins", 6.0), progress.gets_on("died", 6.0)) == (True, False)

@@ -66,9 +66,9 @@ def test_the_fetcher_comes_to_these_figures_by_itself() -> None:
         ({"compression": "auto", "compression_level": 9, "min_ratio": 2}, FileKnobs(packing=PackingKnobs(9, 2))),
         ({"compression": "off", "compression_level": 9}, AS_EVER),
         ({"compression_level": 9, "min_ratio": 2}, AS_EVER),  # `compression` alone turns it on
-        ({"divide_cold": True}, FileKnobs(divided=True)),
-        ({"divide_cold": False}, AS_EVER),
-        ({"cache_policy": "ML"}, FileKnobs(divided=True)),
+        ({"divide_cold": True}, AS_EVER),
+        ({"divide_cold": False}, FileKnobs(divided=False)),
+        ({"cache_policy": "ML"}, AS_EVER),
         ({"lane_weight": 8}, FileKnobs(weight=8)),
         ({"lane_weight": 100}, FileKnobs(weight=64)),
         ({"lane_weight": 4}, AS_EVER),

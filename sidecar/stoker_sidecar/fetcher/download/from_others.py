@@ -1,0 +1,181 @@
+"""Takes files, and pieces of large ones, from other nodes: no reader waits for them, or sees them unproven.
+
+Concurrency: as in ``Fetching``. A piece goes straight to its place in the file in the making. Who asks the source for
+the same piece, a reader above all, ends the other node's word first; so only one of them writes there at a time.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, KeysView
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from stoker_sidecar.fetcher.download.neighbours import Came
+from stoker_sidecar.fetcher.download.parts import PartFile, chunk_span, is_whole, temporary_name
+from stoker_sidecar.fetcher.download.piece_writer import PieceWriter
+from stoker_sidecar.fetcher.download.policy import DownloadKey
+from stoker_sidecar.store.core.object_checksum import CRC64NVME, Checksum, new_digest
+from stoker_sidecar.threads import in_thread
+from stoker_sidecar.version.manifest import Entry
+from stoker_sidecar.wire.fetcher_protocol import PEER_WRONG
+from stoker_sidecar.worker.files import FileWriter
+from stoker_sidecar.worker.transfer import remove_quietly
+
+Write = Callable[[bytes], None]
+# Has another node hand bytes in order to a function that blocks: WHOLE, BUSY or NOTHING.
+Bring = Callable[[Write], Awaitable[Came]]
+
+
+class FromOthers:
+    """What other nodes give of one version, for nobody who waits.
+
+    ``admits``: whether a file may stay; ``under_way``: what is being fetched from the source.
+    """
+
+    def __init__(
+        self,
+        writer: PieceWriter,
+        admits: Callable[[Entry], bool],
+        under_way: KeysView[DownloadKey],
+    ) -> None:
+        self._writer = writer
+        self._version = writer.version
+        self._telemetry = writer.context.telemetry
+        self._admits = admits
+        self._given = writer.context.settings.given
+        self._under_way = under_way
+        self._tasks: set[asyncio.Task[Came]] = set()
+        self._unprovable: set[int] = set()
+
+    def start_copy(self, entry: Entry, bring: Bring) -> "asyncio.Task[Came]":
+        """Start to take a whole file; the task says what came of it. Where it did not come all is as before."""
+        return self._start(self._copy(entry, bring))
+
+    def start_piece(self, entry: Entry, chunk: int, giver: str, bring: Bring) -> "asyncio.Task[Came]":
+        """Start to take a piece of a large file; WHOLE: it is held until the file is proven."""
+        return self._start(self._piece(entry, chunk, giver, bring))
+
+    def believes(self, entry: Entry) -> bool:
+        """Tell whether pieces of a file may be taken: none was wrong, and something proves it, as far as is known."""
+        part = self._version.parts.get(entry.ino)
+        return entry.ino not in self._unprovable and (part is None or (part.kept and part.believed))
+
+    async def stop(self) -> None:
+        """End what is under way."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await self._writer.proofs.close()
+
+    def _start(self, work: Coroutine[Any, Any, Came]) -> "asyncio.Task[Came]":
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _copy(self, entry: Entry, bring: Bring) -> Came:
+        proof = await self._proof(entry)
+        if proof is None or not self._admits(entry):
+            return Came.USELESS
+        self._version.reserved_bytes += entry.size
+        try:
+            async with self._given:
+                return await self._copied(entry, proof, bring)
+        finally:
+            self._version.reserved_bytes -= entry.size
+
+    async def _copied(self, entry: Entry, proof: Checksum, bring: Bring) -> Came:
+        """Take a whole file into a place of its own; keep it only if it is what the source says it is."""
+        version, writer = self._version, self._writer
+        temporary, digest = temporary_name(str(version.paths.parts), entry.ino), new_digest(proof.algorithm)
+        file = FileWriter(temporary, 0, digest=digest)
+        try:
+            await in_thread(file.write, b"")  # an empty file is one too
+            if (came := await _within(entry.size, file.write, bring)) is not Came.WHOLE:
+                return came
+            if digest.digest() != proof.value:
+                return self._wrong(proof)
+            file.close()
+            if not version.is_missing(entry.ino) or entry.ino in version.parts:
+                return Came.USELESS  # a reader's demand was quicker, or has begun
+            size = await writer.packing.keep(entry, temporary, writer.target(entry), writer.packing.wanted(entry))
+        finally:
+            file.close()
+            await in_thread(remove_quietly, Path(temporary))
+        self._telemetry.gave(entry.size)
+        await writer.note(entry, size)
+        return Came.WHOLE
+
+    def _wrong(self, proof: Checksum) -> Came:
+        """Tell wrong bytes from an ETag that is no MD5, of which nothing is known of this source yet."""
+        if proof.algorithm == "md5" and not self._version.trust.proven:
+            return Came.NOTHING
+        self._telemetry.add(PEER_WRONG)
+        return Came.WRONG
+
+    async def _piece(self, entry: Entry, chunk: int, giver: str, bring: Bring) -> Came:
+        if await self._proof(entry) is None:
+            return Came.USELESS
+        offset, length = chunk_span(entry.size, chunk)
+        async with self._given:
+            part = self._part(entry, chunk)
+            if part is None:
+                return Came.USELESS
+            file = FileWriter(str(part.path), offset, creating=False, digest=new_digest(CRC64NVME))
+            came = await self._take(part, chunk, giver, file, partial(_within, length, bring=bring))
+        if came is Came.WHOLE:
+            self._telemetry.gave(length)
+            await self._writer.settle(entry)
+        return came
+
+    async def _take(
+        self, part: PartFile, chunk: int, giver: str, file: FileWriter, bring: Callable[[Write], Awaitable[Came]]
+    ) -> Came:
+        task = asyncio.current_task()
+        assert task is not None, "runs as a task"
+        assert file.digest is not None, "made with one"
+        part.incoming[chunk] = task
+        try:
+            came = await bring(file.write)
+            if came is not Came.WHOLE:
+                return came
+            await in_thread(part.note_held, chunk)
+            if not part.believed:
+                return Came.USELESS
+            part.hold(chunk, giver, file.digest.digest())
+            return came
+        finally:
+            file.close()
+            del part.incoming[chunk]
+
+    def _part(self, entry: Entry, chunk: int) -> PartFile | None:
+        """Return the file in the making that a piece is to go to; None: it is not wanted any more."""
+        if not (self._version.is_missing(entry.ino) and self.believes(entry) and self._admits(entry)):
+            return None
+        part = self._version.parts.get(entry.ino) or self._writer.new_part(entry, kept=True)
+        if part.there[chunk] or chunk in part.incoming or part.promoting or (entry.ino, chunk) in self._under_way:
+            return None
+        return part
+
+    async def _proof(self, entry: Entry) -> Checksum | None:
+        proof = await self._writer.proofs.of(entry)
+        if proof is None and not is_whole(entry.size):
+            self._unprovable.add(entry.ino)
+        return proof
+
+
+async def _within(size: int, write: Write, bring: Bring) -> Came:
+    """Bring just ``size`` bytes: what lies behind them in the file is another's."""
+    left = size
+
+    def bounded(data: bytes) -> None:
+        nonlocal left
+        if len(data) > left:
+            left = -1
+        else:
+            left -= len(data)
+            write(data)
+
+    came = await bring(bounded)
+    return Came.NOTHING if came is Came.WHOLE and left != 0 else came

@@ -1,0 +1,55 @@
+"""What a pass of warming wishes other nodes to give, and what of it is under way."""
+
+from collections.abc import Iterable
+from typing import NamedTuple, Self
+
+from stoker_sidecar.version.manifest import Entry
+
+# Seconds until what another node is to give is asked of the source as well, and bytes a second that it may take beside.
+_OVERDUE, _SLOW = 4.0, 8e6
+
+# Inode and piece; None: the whole file.
+WishKey = tuple[int, int | None]
+
+
+class Wish(NamedTuple):
+    """A file and a piece of it; None: the whole file."""
+
+    entry: Entry
+    chunk: int | None = None
+
+    @property
+    def key(self) -> WishKey:
+        """The same by the inode."""
+        return self.entry.ino, self.chunk
+
+
+class Wishes:
+    """Wishes in order, of which the first one can be looked at before it is taken."""
+
+    def __init__(self, wishes: Iterable[Wish] = ()) -> None:
+        self._wishes = iter(wishes)
+        self._first: Wish | None = None
+
+    def first(self) -> Wish | None:
+        """Return the next one; it stays."""
+        if self._first is None:
+            self._first = next(self._wishes, None)
+        return self._first
+
+    def take(self) -> Wish | None:
+        """Return the next one and go on."""
+        first, self._first = self.first(), None
+        return first
+
+
+class GivenCopy(NamedTuple):
+    """What is under way from ``giver``, host:port, and is overdue from ``due`` on."""
+
+    giver: str
+    due: float
+
+    @classmethod
+    def begin(cls, giver: str, size: int, now: float) -> Self:
+        """Begin so many bytes. ``now``: seconds of any clock."""
+        return cls(giver, now + _OVERDUE + size / _SLOW)

@@ -1,0 +1,22 @@
+"""Nodes get the right bytes over real TLS from nodes that lie, stall and break off, and no read of theirs fails."""
+
+import time
+from collections import Counter
+from pathlib import Path
+
+from bench.faulty_peers import run_faulty, some_objects
+
+ENOUGH = 2000
+SECONDS = 25.0
+
+
+async def test_thousands_of_faults_bring_no_wrong_byte_and_fail_no_read(tmp_path: Path) -> None:
+    objects, began = some_objects(400, 2000, [2 * 8 * 2**20 + 5]), time.monotonic()
+    faults, seed = Counter[str](), 0
+    while sum(faults.values()) < ENOUGH and time.monotonic() - began < SECONDS:
+        seed += 1
+        run = await run_faulty(tmp_path / str(seed), objects, (0.3, 0.5, 0.5), seed=seed, pace=10.0)
+        assert (run.wrong_files, run.failed_reads) == ([], [])
+        faults += run.faults
+    assert len(faults) >= 10
+    assert sum(faults.values()) >= ENOUGH // 4, "a slow machine makes fewer"
