@@ -200,7 +200,7 @@ _QUICK = Scale(
     known=Corpus(1_200, TINY_BYTES, 12),
     plane=Plane((100,), everywhere=4, changes=4, churn_seconds=10.0, pods=50, probes=2),
     sharing=Sharing((2,), (SharedCorpus("100 files of 100 KiB", Corpus(100, SMALL_BYTES, 4), 100),)),
-    herd=HerdSize(64, 512),
+    herd=HerdSize(64, 256),
 )
 # Of 1 Gbit/s a twentieth and a tenth: two cores have all nodes' work to do, and the bucket's.
 _SHARING = Sharing(
@@ -250,7 +250,7 @@ _DEFAULT = Scale(
     known=Corpus(40_000, SMALL_BYTES, 400),
     plane=Plane((100, 500, 1_000), everywhere=20, changes=6, churn_seconds=20.0, pods=200, probes=3),
     sharing=_SHARING,
-    herd=HerdSize(500, 1_000),
+    herd=HerdSize(500, 500),
 )
 _FULL = Scale(
     repeats=5,

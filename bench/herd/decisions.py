@@ -6,12 +6,12 @@ from functools import partial
 
 from stoker_api.dataset import Dataset
 from stoker_api.nodecache import NodeCache, NodeDataset
-from stoker_api.node_grid import neighbours
+from bench.herd.grid import neighbours
 from stoker_operator.core.dataset_decision import decide_datasets
 from stoker_operator.core.resources import Resources
 from stoker_operator.core.views import ClusterView, NodeView
 from stoker_sidecar.fetcher.core.division import DividedFile, takes, turns
-from stoker_sidecar.fetcher.core.grid_turns import grid_takes, grid_turns
+from bench.herd.grid_turns import grid_takes, grid_turns
 
 _VERSION = "d" * 64
 _PORT = 8082
@@ -22,13 +22,14 @@ _LEVEL_SECONDS = 3.0
 
 @dataclass(frozen=True)
 class NodeDecisions:
-    """What one node decides by. ``neighbours``: the numbers of the nodes that it asks.
+    """What one node decides by. ``neighbours``: the numbers of the nodes that it asks; ``upstream``: see NodeDataset.
 
-    ``turn_of``: a byte an inode. ``takes``: of those neighbours that get on, and the seconds for which nothing has come
-    beyond all patience; returns by turn whether it is fetched from the bucket.
+    ``turn_of``: a byte an inode. ``takes``: of those that get on, and the seconds for which nothing has come beyond all
+    patience; returns by turn whether it is fetched from the bucket.
     """
 
     neighbours: tuple[int, ...]
+    upstream: tuple[int, ...]
     turn_of: bytes
     takes: Callable[[Collection[int], float], bytes]
 
@@ -37,12 +38,13 @@ def divided_by_the_operator(nodes: int, files: Sequence[DividedFile]) -> list[No
     """Return what the operator tells the nodes of a Dataset that all are to have, and what they make of it."""
     numbers = {f"{_address(number)}:{_PORT}": number for number in range(nodes)}
     total = sum(file.size for file in files)
-    turn_of = {count: bytes(turns(files, files[-1].ino, total, count)) for count in range(1, 17)}
+    turn_of = bytes(turns(files, files[-1].ino, total))
     found = []
     for number, entry in enumerate(_entries(nodes)):
         known = tuple(numbers[peer] for peer in entry.peers)
         group = (*known[: entry.position], number, *known[entry.position :])
-        found.append(NodeDecisions(known, turn_of[len(group)], partial(_takes, entry.position, group)))
+        upstream = tuple(numbers[peer] for peer in entry.upstream)
+        found.append(NodeDecisions(known, upstream, turn_of, partial(_takes, entry.position, group)))
     return found
 
 
@@ -62,6 +64,7 @@ def divided_by_a_grid(nodes: int, files: Sequence[DividedFile]) -> list[NodeDeci
     return [
         NodeDecisions(
             neighbours(position, nodes),
+            (),
             bytes(grid_turns(files, files[-1].ino, count, position, nodes)),
             partial(takes_of, position),
         )

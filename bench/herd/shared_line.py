@@ -2,20 +2,20 @@
 
 from heapq import heappop, heappush
 
+# Who it is for, and which piece.
+Transfer = tuple[int, int]
+
 
 class SharedLine:
-    """Transfers over one line of ``rate`` bytes a second, each with the same share of it at any moment.
-
-    Times are seconds of a clock that never goes back. ``K``: what names a transfer; it decides between ends at one time.
-    """
+    """Transfers over one line of ``rate`` bytes a second. Times are seconds of a clock that never goes back."""
 
     def __init__(self, rate: float) -> None:
         self._rate = rate
         self._at = 0.0
         self._given = 0.0  # bytes that a transfer would have by now that has been here from the beginning
-        self._ends: list[tuple[float, tuple[int, int]]] = []
+        self._ends: list[tuple[float, Transfer]] = []
 
-    def begin(self, transfer: tuple[int, int], size: int, now: float) -> None:
+    def begin(self, transfer: Transfer, size: int, now: float) -> None:
         """Let a transfer of ``size`` bytes begin."""
         self._advance(now)
         heappush(self._ends, (self._given + size, transfer))
@@ -26,7 +26,7 @@ class SharedLine:
             return float("inf")
         return self._at + max(0.0, self._ends[0][0] - self._given) * len(self._ends) / self._rate
 
-    def end(self) -> tuple[int, int]:
+    def end(self) -> Transfer:
         """Let the next transfer end, at ``next_end``; return it. Raises IndexError where there is none."""
         self._advance(self.next_end())
         return heappop(self._ends)[1]

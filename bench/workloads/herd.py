@@ -13,16 +13,19 @@ from bench.systems import STOKER
 from stoker_sidecar.fetcher.core.division import DividedFile
 
 WORKLOAD = "herd"
-GRID = "a grid of neighbours"
+SPREAD = "Stoker, if each began elsewhere"
+GRID = "a grid, each beginning elsewhere"
 ALONE = "one node alone"
 GETS = "GETs at the bucket, x the pieces"
 MOST = "GETs of one node at most, x the median"
 SECONDS = "s until all have it"
 # 1 Gbit/s a node, and ten times as much at the bucket.
 _LINES = Lines(bucket=1.25e9, node=1.25e8)
-# How nodes decide; and whether, of neighbours that give equally few, each asks another one first.
-_WAYS: dict[str, tuple[Callable[[int, Sequence[DividedFile]], list[NodeDecisions]], bool]] = {
+_Decide = Callable[[int, Sequence[DividedFile]], list[NodeDecisions]]
+# How nodes decide; and whether each begins at a place of its own with what others give.
+_WAYS: dict[str, tuple[_Decide, bool]] = {
     STOKER: (divided_by_the_operator, False),
+    SPREAD: (divided_by_the_operator, True),
     GRID: (divided_by_a_grid, True),
 }
 _DEAD = 10  # of so many nodes one is dead from the start, in the harder case
@@ -44,10 +47,10 @@ def measure(env: Environment) -> Iterator[Row]:
 
 def outcome(size: HerdSize, system: str, dead: frozenset[int] = frozenset()) -> Outcome:
     """Return what comes of a herd that decides as ``system`` does. Pure."""
-    decide, turned = _WAYS[system]
+    decide, spread = _WAYS[system]
     files = [DividedFile(ino, size.size, True) for ino in range(1, size.pieces + 1)]
     decisions = decide(size.nodes, files)
-    return Herd(decisions, size.pieces, size.size, _LINES, dead=dead, turned=turned, seed=_SEED).run()
+    return Herd(decisions, size.pieces, size.size, _LINES, dead=dead, spread=spread, seed=_SEED).run()
 
 
 def _rows(case: str, system: str, found: Outcome, pieces: int, dead: frozenset[int]) -> Iterator[Row]:

@@ -27,7 +27,7 @@ EACH = "Stoker, neighbours off"
 SECONDS = "s until all have it"
 SENT = "x the data sent by the bucket"
 # What nodes are told besides who the others are, so that they take from each other. Off, they are told of nobody.
-_PLAN = NodeTuning(template="distributed_training")
+_PLAN = NodeTuning()
 _START_SECONDS = 60.0
 # Until a node that was told of a Dataset follows the rules for it.
 _SETTLE_SECONDS = 2.0

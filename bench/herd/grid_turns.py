@@ -1,22 +1,21 @@
 """Which of many nodes fetches a piece of a cold version from its source, where each knows its neighbours alone. Pure.
 
 As in division.py, with which up to 16 nodes do the same: neighbouring files make groups, which take turns by number
-among all nodes. What is whole spreads from neighbour to neighbour (stoker_api.node_grid). A node that does not get on
-is seen by its neighbours; those in its row divide its share. Where nothing arrives any more, twice as many nodes ask the
-source at each level, so that many of them never ask for one thing at the same time.
+among all nodes. What is whole spreads from neighbour to neighbour (bench.herd.grid). A node that does not get on
+is seen by its neighbours; those in its row divide its share. Where nothing arrives any more, at each level twice as many
+nodes ask the source, so that many of them never ask for one thing at the same time. The product has a tree of groups
+(stoker_operator.core.neighbourhoods); this stands beside it.
 """
 
 from collections.abc import Collection, Iterable
 
-from stoker_api.node_grid import row_of
+from bench.herd.grid import row_of
 from stoker_sidecar.fetcher.core.division import OWN, DividedFile
 
-# Turns of this node's row: each of its nodes has those that are its place by the width of the row.
-_ROW_TURNS = 240
-# Then those of all others, by how far behind their node this one is: 1 to 14 bits, as 16,383 nodes have.
-_FAR = _ROW_TURNS - 1
-MOST_LEVEL = OWN - _ROW_TURNS
-# Of one group at most, as in division.py; and fewer files where there would be few groups a node, so that shares are even.
+# Turns of this node's row, of which each node has those that are its place by the width of the row; then those of all
+# others, by the bits of the number of nodes that this one is behind theirs.
+_ROW_TURNS, MOST_LEVEL = 224, 15
+# Of one group at most, as in division.py; and fewer files where there would be few groups a node: shares are even.
 _GROUP_FILES, _GROUP_BYTES = 16, 2**20
 _GROUPS_A_NODE = 4
 
@@ -37,7 +36,7 @@ def grid_turns(files: Iterable[DividedFile], last_ino: int, count: int, position
         if 0 <= place < row.width:
             found[file.ino] = place + row.width * (round_ % (_ROW_TURNS // row.width))
         else:
-            found[file.ino] = _FAR + min(MOST_LEVEL, ((position - owner) % nodes).bit_length())
+            found[file.ino] = _ROW_TURNS - 1 + min(MOST_LEVEL, ((position - owner) % nodes).bit_length())
         held, size = held + 1, size + file.size
     return found
 
@@ -57,4 +56,4 @@ def grid_takes(position: int, nodes: int, alive: Collection[int], level: int = 0
 
     mine = bytes(owner(turn) == position for turn in range(_ROW_TURNS // row.width * row.width))
     far = bytes(bits <= level for bits in range(1, MOST_LEVEL + 1))
-    return mine.ljust(_ROW_TURNS, b"\0") + far + b"\1"
+    return (mine.ljust(_ROW_TURNS, b"\0") + far).ljust(OWN, b"\0") + b"\1"

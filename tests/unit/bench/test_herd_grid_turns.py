@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_api.node_grid import neighbours, row_of
+from bench.herd.grid import neighbours, row_of
 from stoker_sidecar.fetcher.core.division import OWN, DividedFile, wanted
-from stoker_sidecar.fetcher.core.grid_turns import MOST_LEVEL, grid_takes, grid_turns
+from bench.herd.grid_turns import MOST_LEVEL, grid_takes, grid_turns
 
 SMALL = 50_000
 

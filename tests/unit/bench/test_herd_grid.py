@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_api.node_grid import MOST_ALONG, MOST_NEIGHBOURS, MOST_NODES, neighbours, row_of
+from bench.herd.grid import MOST_ALONG, MOST_NEIGHBOURS, MOST_NODES, neighbours, row_of
 
 SIZES = st.integers(1, 700)
 
