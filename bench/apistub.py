@@ -4,33 +4,40 @@ import base64
 import json
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from stoker_api.names import PEER_SECRET
 from stoker_operator.webhook.certs import make
 
 NODE = "bench"
+LOOPBACK = "127.0.0.1"
 _TICK_SECONDS = 0.2
 
 
 class ApiStub:
     """A Kubernetes API server with one NodeCache and one Secret, as a context manager.
 
-    ``plan`` sets the desired state of the node; ``status`` is the status that the agent wrote last.
+    ``plan`` sets the desired state of the node; ``status`` is the status that the agent wrote last. ``address``: of this
+    machine, where it listens. ``peer_secret``: by which nodes know each other, as its files; none without it.
     """
 
-    def __init__(self, secret: Mapping[str, str]) -> None:
+    def __init__(
+        self, secret: Mapping[str, str], *, address: str = LOOPBACK, peer_secret: Mapping[str, bytes] | None = None
+    ) -> None:
         self.status: dict[str, Any] = {}
         self.changed = threading.Condition()
-        self.secret = {key: base64.b64encode(value.encode()).decode() for key, value in secret.items()}
+        self.secret = _encoded({key: value.encode() for key, value in secret.items()})
+        self.peer_secret = _encoded(peer_secret or {})
         self.closed = False
         self._spec: dict[str, Any] = {"datasets": []}
         self._version = 1
-        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._address = address
+        self._server = _Server((address, 0), _Handler)
         self._server.stub = self
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
@@ -79,11 +86,11 @@ class ApiStub:
     @property
     def environment(self) -> dict[str, str]:
         """The variables by which a pod finds its API server."""
-        return {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(self._server.server_port)}
+        return {"KUBERNETES_SERVICE_HOST": self._address, "KUBERNETES_SERVICE_PORT": str(self._server.server_port)}
 
     def write_service_account(self, folder: Path) -> None:
         """Write the files by which a pod is known to its API server, and speak TLS from now on."""
-        material = make(["127.0.0.1"], datetime.now(UTC))
+        material = make([self._address], datetime.now(UTC))
         folder.mkdir()
         (folder / "token").write_text("bench")
         (folder / "ca.crt").write_bytes(material.authorities)
@@ -92,6 +99,10 @@ class ApiStub:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(pair)
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
+
+
+def _encoded(data: Mapping[str, bytes]) -> dict[str, str]:
+    return {key: base64.b64encode(value).decode() for key, value in data.items()}
 
 
 class _Server(ThreadingHTTPServer):
@@ -111,7 +122,10 @@ class _Handler(BaseHTTPRequestHandler):
         if "/secrets/" in self.path:
             self._answer({"kind": "Secret", "metadata": {"name": "keys", "namespace": "bench"}, "data": stub.secret})
         elif "/tuningprofiles" in self.path:
-            self._profiles(stub)
+            self._unchanged(stub, [])
+        elif "/secrets?" in self.path:
+            metadata = {"name": PEER_SECRET, "namespace": NODE, "resourceVersion": "1"}
+            self._unchanged(stub, [{"metadata": metadata, "data": stub.peer_secret}])
         elif "watch=true" in self.path:
             self._watch(stub)
         else:
@@ -125,14 +139,15 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(stub.node_cache())
 
     def do_POST(self) -> None:
-        """Accept an Event and forget it."""
+        """Accept an Event and forget it; give the node's account a token."""
         self.rfile.read(int(self.headers["Content-Length"]))
-        self._answer({"metadata": {"name": "event", "resourceVersion": "1"}})
+        token = {"token": "bench", "expirationTimestamp": "2999-01-01T00:00:00Z"}
+        self._answer({"metadata": {"name": "posted", "resourceVersion": "1"}, "status": token})
 
-    def _profiles(self, stub: ApiStub) -> None:
-        """Say that there are none, as long as anybody asks."""
+    def _unchanged(self, stub: ApiStub, items: Sequence[Mapping[str, Any]]) -> None:
+        """Say that these are all, as long as anybody asks."""
         if "watch=true" not in self.path:
-            self._answer({"metadata": {"resourceVersion": "1"}, "items": []})
+            self._answer({"metadata": {"resourceVersion": "1"}, "items": items})
             return
         self._begin_watch()
         while not stub.closed:

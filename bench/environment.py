@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.measure import drop_page_cache
 from bench.meter import Meter
-from bench.node import Node
+from bench.node import Node, Place
 from bench.objects import write_objects
 from bench.peers import s5cmd_copy
 from bench.proxy import PROFILES, DelayingProxy
@@ -66,9 +66,11 @@ class Environment:
                 yield system
                 spent[system] += time.monotonic() - start
 
-    def node(self, endpoint: str = "", switches: Switches | None = None, name: str = "node") -> Node:
-        """Return a node with an empty cache, to be used as a context manager."""
-        return Node(self.scratch / name, self.server, endpoint=endpoint, switches=switches)
+    def node(
+        self, endpoint: str = "", switches: Switches | None = None, name: str = "node", place: Place | None = None
+    ) -> Node:
+        """Return a node with an empty cache, to be used as a context manager. ``place``: in a network, or None."""
+        return Node(self.scratch / name, self.server, endpoint=endpoint, switches=switches, place=place)
 
     @contextmanager
     def native(self, prefix: str) -> Iterator[Path]:

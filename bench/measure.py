@@ -68,6 +68,29 @@ def parse_rollup(text: str) -> Memory:
     return Memory(int(kib["Pss:"]) * 1024, int(kib["Rss:"]) * 1024)
 
 
+class CoreTicks(NamedTuple):
+    """What all cores of the machine have done since it started, in ticks: ``busy`` and in all."""
+
+    busy: int
+    total: int
+
+    def share_since(self, before: "CoreTicks") -> float:
+        """Return which share of the cores was busy after ``before``."""
+        return (self.busy - before.busy) / max(1, self.total - before.total)
+
+
+def parse_cores(stat: str) -> CoreTicks:
+    """Return the first line of /proc/stat. Pure."""
+    user, nice, system, idle, waiting, *others = (int(field) for field in stat.splitlines()[0].split()[1:9])
+    busy = user + nice + system + sum(others)
+    return CoreTicks(busy, busy + idle + waiting)
+
+
+def machine_ticks() -> CoreTicks:
+    """Return what all cores have done so far."""
+    return parse_cores(_read("stat"))
+
+
 def tree(root: int) -> set[int]:
     """Return the process ``root`` and all that descend from it now."""
     stats = ((int(name), _read(f"{name}/stat")) for name in os.listdir(_PROC) if name.isdecimal())  # noqa: PTH208  names only

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +11,10 @@ from typing import Any, Self
 
 import grpc
 
-from bench.apistub import NODE, ApiStub
+from bench.apistub import LOOPBACK, NODE, ApiStub
 from bench.errors import BenchError
 from bench.measure import wait_until
+from bench.network import Host
 from bench.server import BUCKET, REGION, S3Server
 from bench.sidecar import Sidecar, Switches
 from e2e.cluster.errors import NotReadyError
@@ -33,6 +34,24 @@ _START_SECONDS = 60.0
 _LIST_SECONDS = 300.0
 _CALL_SECONDS = 120.0
 WARM_SECONDS = 900.0
+_PEER_PORT = 8082
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a node is in a network: its ``host``, and the ``api_address`` of this process, as it reaches it.
+
+    ``peer_secret``: by which the nodes of the network know each other.
+    """
+
+    host: Host
+    api_address: str
+    peer_secret: Mapping[str, bytes]
+
+    @property
+    def peer(self) -> str:
+        """host:port at which the others ask the node."""
+        return f"{self.host.address}:{_PEER_PORT}"
 
 
 @dataclass(frozen=True)
@@ -47,18 +66,31 @@ class Volume:
 class Node:
     """A node without a cluster, as a context manager: its sidecar, its API server, its pods' volumes.
 
-    ``folder`` lies on the cache disk and has a short name; nothing of it stays.
+    ``folder`` lies on the cache disk and has a short name; nothing of it stays. ``place``: in a network; None: it has no
+    neighbours, and the network of this process.
     """
 
-    def __init__(self, folder: Path, server: S3Server, *, endpoint: str = "", switches: Switches | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        server: S3Server,
+        *,
+        endpoint: str = "",
+        switches: Switches | None = None,
+        place: Place | None = None,
+    ) -> None:
         self._folder = folder
         self._endpoint = endpoint or server.endpoint
         self._stack = ExitStack()
-        self._api = ApiStub({"AWS_ACCESS_KEY_ID": server.access_key, "AWS_SECRET_ACCESS_KEY": server.secret_key})
+        self._place = place
+        keys = {"AWS_ACCESS_KEY_ID": server.access_key, "AWS_SECRET_ACCESS_KEY": server.secret_key}
+        address, peer_secret = (place.api_address, place.peer_secret) if place is not None else (LOOPBACK, {})
+        self._api = ApiStub(keys, address=address, peer_secret=peer_secret)
         self._cache = CachePaths(folder / "cache")
         self._desired: dict[str, dict[str, Any]] = {}
         self._counted = 0
-        self.sidecar = Sidecar(folder, self._agent_options(), switches or Switches(), self._api.environment)
+        within = place.host.command if place is not None else ()
+        self.sidecar = Sidecar(folder, self._agent_options(), switches or Switches(), self._api.environment, within)
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -86,16 +118,20 @@ class Node:
         folders = [f"--{name}={self._folder / place}" for name, place in (places | {"run-dir": "run"}).items()]
         return [
             f"--node-name={NODE}",
-            "--pod-ip=127.0.0.1",
+            f"--pod-ip={self._place.host.address if self._place is not None else LOOPBACK}",
+            *([f"--namespace={NODE}", f"--peer-port={_PEER_PORT}"] if self._place is not None else []),
             f"--service-account={self._account}",
             "--http-port=0",
             "--learning-port=0",
             *folders,
         ]
 
-    def list_source(self, prefix: str) -> Volume:
-        """List the objects below ``prefix`` as a new dataset; nothing of it is fetched yet. Raises BenchError."""
-        uid = f"bench-{self._next()}"
+    def list_source(self, prefix: str, uid: str = "") -> Volume:
+        """List the objects below ``prefix`` as a new dataset; nothing of it is fetched yet. Raises BenchError.
+
+        ``uid``: its own, by which neighbours ask each other for it.
+        """
+        uid = uid or f"bench-{self._next()}"
         credentials = {"secretRef": {"name": _SECRET}}
         source = {"uri": f"s3://{BUCKET}/{prefix}/", "endpoint": self._endpoint, "region": REGION}
         self._desired[uid] = {"source": Source.model_validate(source | {"credentials": credentials})}
@@ -108,14 +144,22 @@ class Node:
         return Volume(uid, result.version, paths.version(result.version))
 
     def offer(
-        self, volume: Volume, *, eager: bool = False, quota: int | None = None, tuning: NodeTuning | None = None
+        self,
+        volume: Volume,
+        *,
+        eager: bool = False,
+        quota: int | None = None,
+        tuning: NodeTuning | None = None,
+        sharing: Mapping[str, object] | None = None,
     ) -> None:
         """Put the version into the plan, as the operator does: files are fetched when they are read, or all when eager.
 
-        ``quota`` in bytes. ``tuning``: what the node is told of rules; None: those that are built in.
+        ``quota`` in bytes. ``tuning``: what the node is told of rules; None: those that are built in. ``sharing``: what
+        it is told of other nodes that are to have it.
         """
         told = tuning or NodeTuning()
-        self._plan(volume.uid, version=volume.digest, eager=eager, quota_bytes=quota, tuning=told)
+        fields: dict[str, Any] = {"quota_bytes": quota, "tuning": told, **(sharing or {})}
+        self._plan(volume.uid, version=volume.digest, eager=eager, **fields)
 
     def warm(self, volume: Volume) -> None:
         """Fetch everything; returns when the version is complete. Raises BenchError with the node's sentence."""

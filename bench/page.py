@@ -105,6 +105,22 @@ shown. The operator is the chart's but for the way to the API server, by a kubec
 ![Figures of the operator by the number of nodes, on logarithmic scales]({picture})
 """,
 }
+_ABOUT = {
+    "neighbours": """\
+
+Bucket and nodes are network namespaces on one bridge, each behind a line that tc holds to the rate of the case, in each
+direction. Nodes are whole sidecars, each with an API server that plans for it as the operator does; they list first, and
+the time runs from the plan that has all of them warm the version until the last of them has it. They share this machine's
+cores, so lines are a twentieth or a tenth of 1 Gbit/s, and the last column says how busy the cores were.
+""",
+    "herd": """\
+
+Nothing here is measured: nodes, lines and the bucket are a model, event by event, with 1 Gbit/s a node and 10 Gbit/s of
+the bucket, whose transfers share its line evenly. What each node asks whom for is decided by the product's own functions:
+the operator's plan, and those of the fetcher. Nodes begin within a second, look at each other twice a second, and have 16
+transfers at a time.
+""",
+}
 
 
 def target_cells(verdict: Verdict, reasons: Mapping[str, Reason]) -> tuple[str, ...]:
@@ -129,6 +145,7 @@ def workload_page(
         parts.append("\n## Targets\n\nThe worst row of a target decides.\n\n")
         parts.append(_table(targets_table(verdicts, reasons)))
     parts.append("\n## Figures\n")
+    parts += [_ABOUT[workload]] if workload in _ABOUT else []
     parts += [_PLOTS[workload].format(picture=picture)] if picture else []
     parts += ["\n", _table([HEAD, *(cells(row, report.rows) for row in report.rows)])]
     return "".join(parts)

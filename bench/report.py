@@ -102,6 +102,8 @@ TITLES = {
     "B5": "B5: metadata",
     "B6": "B6: warm-up",
     "B7": "B7: sharing a download",
+    "neighbours": "B7: nodes behind lines of their own warm one version at once",
+    "herd": "Herd, in a model: hundreds of nodes warm one version at once",
     "B8": "B8: the first batch",
     "B9": "B9: the order is known",
     "quota": "Epochs that do not fit the quota, with their order known and without",

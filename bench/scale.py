@@ -100,6 +100,32 @@ class Plane:
 
 
 @dataclass(frozen=True)
+class SharedCorpus:
+    """What neighbours share, behind lines of so many Mbit/s, so that lines are narrower than the machine's cores."""
+
+    name: str
+    corpus: Corpus
+    megabits: int
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """Numbers of nodes that warm one Dataset at the same time, and of what."""
+
+    nodes: tuple[int, ...]
+    corpora: tuple[SharedCorpus, ...]
+
+
+@dataclass(frozen=True)
+class HerdSize:
+    """Nodes of a modelled herd, and the pieces of ``size`` bytes that each asks for."""
+
+    nodes: int
+    pieces: int
+    size: int = 8 * 2**20
+
+
+@dataclass(frozen=True)
 class Scale:
     """Sizes of one run of all workloads.
 
@@ -131,6 +157,8 @@ class Scale:
     profiled: Corpus
     known: Corpus  # pages
     plane: Plane
+    sharing: Sharing
+    herd: HerdSize
 
 
 def sized(scale: Scale, repeats: int | None, case_seconds: float | None, cluster_sizes: tuple[int, ...] = ()) -> Scale:
@@ -171,6 +199,17 @@ _QUICK = Scale(
     profiled=Corpus(200, SMALL_BYTES, 4),
     known=Corpus(1_200, TINY_BYTES, 12),
     plane=Plane((100,), everywhere=4, changes=4, churn_seconds=10.0, pods=50, probes=2),
+    sharing=Sharing((2,), (SharedCorpus("100 files of 100 KiB", Corpus(100, SMALL_BYTES, 4), 100),)),
+    herd=HerdSize(64, 256),
+)
+# Of 1 Gbit/s a twentieth and a tenth: two cores have all nodes' work to do, and the bucket's.
+_SHARING = Sharing(
+    (2, 4, 8),
+    (
+        SharedCorpus("320 files of 100 KiB", Corpus(320, SMALL_BYTES, 4), 50),
+        SharedCorpus("12 shards of 10 MB", Corpus(12, 10_000_000, 1), 100),
+        SharedCorpus("one file of 120 MB", Corpus(1, 120_000_000, 1), 100),
+    ),
 )
 _DEFAULT = Scale(
     repeats=7,  # short cases need them: an epoch from a warm page cache is over in 0.2 s
@@ -210,6 +249,8 @@ _DEFAULT = Scale(
     profiled=Corpus(600, SMALL_BYTES, 6),
     known=Corpus(40_000, SMALL_BYTES, 400),
     plane=Plane((100, 500, 1_000), everywhere=20, changes=6, churn_seconds=20.0, pods=200, probes=3),
+    sharing=_SHARING,
+    herd=HerdSize(500, 500),
 )
 _FULL = Scale(
     repeats=5,
@@ -251,6 +292,8 @@ _FULL = Scale(
     profiled=Corpus(2_000, SMALL_BYTES, 20),
     known=Corpus(100_000, SMALL_BYTES, 1_000),
     plane=Plane((100, 500, 1_000, 2_500, 5_000), everywhere=20, changes=10, churn_seconds=60.0, pods=1_000, probes=5),
+    sharing=_SHARING,
+    herd=HerdSize(500, 2_000),
 )
 # Sizes at which a workload takes some minutes and the figures that matter have several samples each.
 _BRIEF = replace(

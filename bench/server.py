@@ -13,6 +13,7 @@ from typing import NamedTuple, Self
 
 from bench.errors import BenchError
 from bench.measure import tree_cpu_seconds, wait_until
+from bench.network import Host
 from e2e.cluster.build import Programs
 
 BUCKET = "bench"
@@ -73,11 +74,13 @@ class LoggedRequests:
 class S3Server:
     """A versitygw process, as a context manager.
 
-    ``folder`` lies on tmpfs, so that dropping the page cache never slows the server.
+    ``folder`` lies on tmpfs, so that dropping the page cache never slows the server. ``host``: a network namespace
+    that it runs in; None: that of this process.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, host: Host | None = None) -> None:
         self._folder = folder
+        self._address, self._within = (host.address, host.command) if host is not None else ("127.0.0.1", [])
         self._log = folder / "access.log"
         self._process: subprocess.Popen[bytes] | None = None
         self.access_key = f"BENCH{secrets.token_hex(8).upper()}"
@@ -87,7 +90,12 @@ class S3Server:
     @property
     def endpoint(self) -> str:
         """The server's URL."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self._address}:{self.port}"
+
+    @property
+    def folder(self) -> Path:
+        """Its folder on tmpfs."""
+        return self._folder
 
     @property
     def bucket(self) -> Path:
@@ -107,8 +115,9 @@ class S3Server:
         self.bucket.mkdir(parents=True)
         keys = {"ROOT_ACCESS_KEY": self.access_key, "ROOT_SECRET_KEY": self.secret_key}
         # Kept-alive connections are what every real S3 server has.
-        command = [str(Programs().path("versitygw")), "--port", f"127.0.0.1:{self.port}", "--region", REGION]
-        command += ["--quiet", "--keep-alive", "--access-log", str(self._log), "posix", str(self.bucket.parent)]
+        command = [*self._within, str(Programs().path("versitygw")), "--port", f"{self._address}:{self.port}"]
+        command += ["--region", REGION, "--quiet", "--keep-alive", "--access-log", str(self._log)]
+        command += ["posix", str(self.bucket.parent)]
         with (self._folder / "server.log").open("wb") as out:
             self._process = subprocess.Popen(
                 command, stdout=out, stderr=out, env=os.environ | keys, start_new_session=True
@@ -127,7 +136,7 @@ class S3Server:
         if self._process is None or self._process.poll() is not None:
             raise BenchError(f"the S3 server ended: {(self._folder / 'server.log').read_text()}")
         with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+            return probe.connect_ex((self._address, self.port)) == 0
 
     def cpu_seconds(self) -> float:
         """Return the CPU seconds that the server has used."""

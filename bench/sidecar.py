@@ -33,15 +33,15 @@ class Switches:
     policy: str = ""  # of bench.variants.fetcher; empty: the product's fetcher
     memory_group: str = ""  # control group whose limit the fetcher takes for its own; empty: it has none
     read_through: int = 0  # bytes of files that are read and not kept, a version; 0: the fetcher's own default
+    networks: str = "127.0.0.0/8,::1/128"  # in which stores may be: the bench's are on loopback
 
     @property
     def variables(self) -> dict[str, str]:
         """Environment variables of keeper, agent and FUSE servers."""
-        # The bench's stores are on loopback.
         return {
             "STOKER_OVERLAY": "Auto" if self.overlay else "Off",
             "STOKER_OBSERVE": "Auto" if self.observe else "Off",
-            "STOKER_ENDPOINT_NETWORKS": "127.0.0.0/8,::1/128",
+            "STOKER_ENDPOINT_NETWORKS": self.networks,
         }
 
     @property
@@ -59,11 +59,16 @@ class Sidecar:
     """A running sidecar, as a context manager; its processes can be looked at and killed.
 
     ``folder`` lies on the cache disk and has a short name; nothing stays mounted below it. ``environment``: variables
-    of all processes.
+    of all processes. ``within``: words before the command line, which start it elsewhere.
     """
 
     def __init__(
-        self, folder: Path, agent_options: Sequence[str], switches: Switches, environment: Mapping[str, str]
+        self,
+        folder: Path,
+        agent_options: Sequence[str],
+        switches: Switches,
+        environment: Mapping[str, str],
+        within: Sequence[str] = (),
     ) -> None:
         self.folder = folder
         self.run_dir = folder / "run"
@@ -72,12 +77,14 @@ class Sidecar:
         self._agent = shlex.join([sys.executable, "-m", "stoker_sidecar.agent", *agent_options])
         self._switches = switches
         self._environment = environment
+        self._within = within
         self._log = folder / "keeper.log"
         self._keeper: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         self.folder.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "stoker_sidecar.keeper.main", "--run-dir", str(self.run_dir), "--run-as", ""]
+        command = [*self._within, sys.executable, "-m", "stoker_sidecar.keeper.main", "--run-as", ""]
+        command += ["--run-dir", str(self.run_dir)]
         command += ["--mount-root", str(self.mount_root), "--cache-root", str(self.cache_root)]
         command += ["--agent-command", self._agent]
         command += ["--fetcher-command", shlex.join(self._switches.fetcher_command)]

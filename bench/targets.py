@@ -117,6 +117,27 @@ TARGETS: Sequence[Target] = (
     _of_s5cmd("b6-pbw", "PBW", 1.2, ", PBW"),
     _at_most("b6-kill", "B6", "after kill -9", 0, "finished files fetched again"),
     _at_most("b7-node", "B7", "each byte once a node", 1.02, "x the data sent by the server, a node", STOKER),
+    _at_most("sharing-sent", "neighbours", "the bucket sends one copy", 1.05, "x the data sent by the bucket", STOKER),
+    Target(
+        "sharing-time",
+        "neighbours",
+        "time of all nodes, of one alone",
+        1.3,
+        False,
+        "s until all have it",
+        STOKER,
+        of_ratio=True,
+    ),
+    _at_most("herd-gets", "herd", "one copy for all", 1.1, "GETs at the bucket, x the pieces", STOKER, "all alive"),
+    _at_most(
+        "herd-even",
+        "herd",
+        "nodes ask equally often",
+        2.0,
+        "GETs of one node at most, x the median",
+        STOKER,
+        "all alive",
+    ),
     _of_native(
         "second-small", "second", "second epoch, 100 KiB: files/s of a copy", "files/s", STOKER_OVERLAY, "100 KiB"
     ),

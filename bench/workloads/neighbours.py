@@ -1,0 +1,145 @@
+"""What the bucket sends, and how long it takes, until nodes that begin at once have all of a cold version."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import count
+from typing import NamedTuple
+
+from bench.environment import Environment
+from bench.measure import drop_page_cache, machine_ticks, tree_cpu_seconds, wait_until
+from bench.network import NETWORK, Network
+from bench.node import Node, Place, Volume
+from bench.report import Cost, Row
+from bench.scale import SharedCorpus
+from bench.server import S3Server
+from bench.sidecar import Switches
+from bench.systems import STOKER
+from stoker_api.tuning import NodeTuning
+from stoker_operator.webhook.certs import renewed_peer
+from stoker_sidecar.wire.peer_tls import FILE
+
+WORKLOAD = "neighbours"
+ALONE = "one node alone"
+EACH = "Stoker, neighbours off"
+SECONDS = "s until all have it"
+SENT = "x the data sent by the bucket"
+# What nodes are told besides who the others are, so that they take from each other. Off, they are told of nobody.
+_PLAN = NodeTuning()
+_START_SECONDS = 60.0
+# Until a node that was told of a Dataset follows the rules for it.
+_SETTLE_SECONDS = 2.0
+
+
+class _Neighbour(NamedTuple):
+    """A node of the network, and its place there."""
+
+    node: Node
+    place: Place
+
+
+@dataclass(frozen=True)
+class _Lan:
+    """A bucket and nodes, each behind a line of ``network``. ``env``: has the bucket's server for its own."""
+
+    env: Environment
+    network: Network
+    members: Sequence[_Neighbour]
+    uids: "count[int]"
+
+
+class _Sample(NamedTuple):
+    """What one warm-up took. ``busy``: share of this machine's cores."""
+
+    seconds: float
+    busy: float
+    cost: Cost
+
+
+def measure(env: Environment) -> Iterator[Row]:
+    """Yield rows for each corpus and number of nodes: with neighbours, without, and one node alone beside them."""
+    with _lan(env) as lan:
+        for shared in env.scale.sharing.corpora:
+            lan.network.hold(shared.megabits)
+            with lan.env.corpus("neighbours", shared.corpus) as prefix:
+                yield from _of_corpus(lan, prefix, shared)
+
+
+@contextmanager
+def _lan(env: Environment) -> Iterator[_Lan]:
+    """Run a bucket and as many nodes as are measured at most. Raises BenchError."""
+    material = renewed_peer(None, datetime.now(UTC))
+    secret = {"ca.crt": material.authorities, "tls.crt": material.certificate, "tls.key": material.key}
+    most = max(env.scale.sharing.nodes)
+    env.say(f"{WORKLOAD}: starting {most} nodes and a bucket in network namespaces of their own")
+    with ExitStack() as stack:
+        network = stack.enter_context(Network())
+        folder = env.server.folder / "lan"
+        folder.mkdir()
+        far = replace(env, server=stack.enter_context(S3Server(folder, network.host())))
+        places = [Place(network.host(), network.address, secret) for _ in range(most)]
+        switches = Switches(networks=NETWORK)
+        members = [
+            _Neighbour(stack.enter_context(far.node(switches=switches, name=f"n{number}", place=place)), place)
+            for number, place in enumerate(places)
+        ]
+        for member in members:
+            known = member.node.sidecar.run_dir / FILE
+            wait_until("a node to know the others' certificate", known.exists, _START_SECONDS)
+        yield _Lan(far, network, members, count())
+
+
+def _of_corpus(lan: _Lan, prefix: str, shared: SharedCorpus) -> Iterator[Row]:
+    def samples(nodes: int, system: str) -> list[_Sample]:
+        case = f"{WORKLOAD}: {shared.name}, {nodes} nodes, {system}"
+        return [_sample(lan, nodes, prefix, system) for _ in lan.env.repeat(case)]
+
+    alone = samples(1, ALONE)
+    for nodes in lan.env.scale.sharing.nodes:
+        case = f"{nodes} nodes, {shared.name}, lines of {shared.megabits} Mbit/s"
+        yield _seconds(case, ALONE, alone)
+        for system in (STOKER, EACH):
+            found = samples(nodes, system)
+            yield _seconds(case, system, found)
+            sent = tuple(one.cost.sent / shared.corpus.total_bytes for one in found)
+            yield Row(WORKLOAD, case, system, SENT, sent)
+
+
+def _seconds(case: str, system: str, found: Sequence[_Sample]) -> Row:
+    note = f"{max(one.busy for one in found):.0%} of the cores busy"
+    seconds, costs = tuple(one.seconds for one in found), tuple(one.cost for one in found)
+    return Row(WORKLOAD, case, system, SECONDS, seconds, ALONE, note, costs)
+
+
+def _sample(lan: _Lan, nodes: int, prefix: str, system: str) -> _Sample:
+    """Have a cold version warmed by so many at once, and removed again. Raises BenchError."""
+    members, uid = lan.members[:nodes], f"shared-{next(lan.uids)}"
+    volumes = [one.node.list_source(prefix, uid) for one in members]
+    _offer(members, volumes, system, eager=False)
+    drop_page_cache()
+    time.sleep(_SETTLE_SECONDS)
+    with lan.env.meter() as meter:
+        cpu, ticks, start = _cpu(members), machine_ticks(), time.monotonic()
+        _offer(members, volumes, system, eager=True)
+        for one, volume in zip(members, volumes, strict=True):
+            one.node.wait_warm(volume)
+        seconds, busy = time.monotonic() - start, machine_ticks().share_since(ticks)
+        cpu = _cpu(members) - cpu
+    for one, volume in zip(members, volumes, strict=True):
+        one.node.remove(volume)
+    return _Sample(seconds, busy, replace(meter.cost, cpu=cpu))
+
+
+def _offer(members: Sequence[_Neighbour], volumes: Sequence[Volume], system: str, *, eager: bool) -> None:
+    """Tell each node of the version, as the operator does, and of the others where they are to share."""
+    peers = tuple(one.place.peer for one in members)
+    for position, (one, volume) in enumerate(zip(members, volumes, strict=True)):
+        others = {"peers": peers[:position] + peers[position + 1 :], "position": position}
+        sharing, tuning = (others, _PLAN) if system == STOKER else ({}, None)
+        one.node.offer(volume, eager=eager, tuning=tuning, sharing=sharing)
+
+
+def _cpu(members: Sequence[_Neighbour]) -> float:
+    return sum(tree_cpu_seconds(one.node.sidecar.pid) for one in members)

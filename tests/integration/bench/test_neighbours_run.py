@@ -1,0 +1,51 @@
+"""Nodes behind lines of their own share what is cold: the benchmark runs, and the bucket sends one copy."""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.report import Report, from_json
+from bench.systems import STOKER
+from bench.workloads.neighbours import EACH, SENT
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(shutil.which("tc") is None, reason="iproute2 is not installed"),
+]
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Report]:
+    result = tmp_path_factory.mktemp("bench") / "result.json"
+    # Paths of unix sockets end at 107 characters.
+    with tempfile.TemporaryDirectory(prefix="skt") as folder:
+        options = ["--quick", "--json", str(result), "--cache-dir", folder]
+        subprocess.run([sys.executable, "-m", "bench", "run", "neighbours", *options], cwd=ROOT, check=True)
+    yield from_json(result.read_text())
+
+
+def sent(report: Report, system: str) -> float:
+    (row,) = (row for row in report.rows if (row.unit, row.system) == (SENT, system))
+    return row.median
+
+
+def test_neighbours_have_the_bucket_send_one_copy(report: Report) -> None:
+    assert sent(report, STOKER) < 1.3  # 1.05 is the bar, on a machine that is not as busy as this may be
+
+
+def test_without_neighbours_the_bucket_sends_one_to_each(report: Report) -> None:
+    assert sent(report, EACH) == pytest.approx(2.0, abs=0.05)
+
+
+@pytest.mark.usefixtures("report")
+def test_a_run_leaves_no_network() -> None:
+    links = subprocess.run(["ip", "-o", "link"], check=True, capture_output=True, text=True).stdout
+    spaces = subprocess.run(["ip", "netns", "list"], check=True, capture_output=True, text=True).stdout
+    assert ("skb" in links, "skb" in spaces) == (False, False)

@@ -1,0 +1,59 @@
+"""A modelled herd: bytes take the time that lines have for them, and a grid brings one copy to all."""
+
+import pytest
+
+from bench.herd.shared_line import SharedLine
+from bench.scale import HerdSize
+from bench.systems import STOKER
+from bench.workloads.herd import GRID, outcome
+
+SIZE = HerdSize(nodes=40, pieces=160, size=2**20)
+
+
+def _ends(*begins: tuple[float, int]) -> list[float]:
+    """Let transfers begin, and return when each ends, in the order of ends."""
+    line, rest, found = SharedLine(100.0), list(begins), list[float]()
+    while rest or line.next_end() < float("inf"):
+        if rest and rest[0][0] <= line.next_end():
+            when, size = rest.pop(0)
+            line.begin((len(rest), 0), size, when)
+        else:
+            found.append(line.next_end())
+            line.end()
+    return found
+
+
+def test_one_transfer_has_the_whole_line() -> None:
+    assert _ends((1.0, 100)) == pytest.approx([2.0])
+
+
+def test_two_transfers_have_half_each() -> None:
+    assert _ends((0.0, 100), (0.0, 100)) == pytest.approx([2.0, 2.0])
+
+
+def test_one_that_comes_later_takes_half_from_then_on() -> None:
+    assert _ends((0.0, 100), (0.5, 100)) == pytest.approx([1.5, 2.0])
+
+
+def test_a_node_alone_fetches_everything_once_at_its_lines_pace() -> None:
+    found = outcome(HerdSize(1, 160, 2**20), GRID)
+    assert (found.gets, found.seconds) == ((160,), pytest.approx(160 * 2**20 / 1.25e8, abs=1.1))
+
+
+def test_groups_of_sixteen_ask_for_a_copy_each() -> None:
+    assert sum(outcome(SIZE, STOKER).gets) == 3 * SIZE.pieces
+
+
+def test_a_grid_asks_for_one_copy_and_each_node_for_as_much() -> None:
+    found = outcome(SIZE, GRID)
+    assert (sum(found.gets), {*found.gets}) == (SIZE.pieces, {SIZE.pieces // SIZE.nodes})
+
+
+def test_nodes_that_never_answer_cost_no_second_copy() -> None:
+    found = outcome(SIZE, GRID, frozenset({3, 17, 18}))
+    assert sum(found.gets) == SIZE.pieces
+    assert found.seconds < 60
+
+
+def test_the_same_seed_gives_the_same_outcome() -> None:
+    assert outcome(SIZE, GRID) == outcome(SIZE, GRID)
