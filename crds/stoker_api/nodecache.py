@@ -12,8 +12,8 @@ from stoker_api.dataset_source import DatasetSource, Source
 from stoker_api.dataset_status import SkippedKeys
 from stoker_api.meta import Condition, Model, PrinterColumn, Resource, ShortMessage
 from stoker_api.node_storage import CacheFolder, NodeMount
-from stoker_api.origin import MOST_ORIGINS, NodeOrigin, OriginShare
 from stoker_api.node_workload import MOST_WORKLOADS, NodeWorkload
+from stoker_api.origin import MOST_ORIGINS, NodeOrigin, OriginShare
 from stoker_api.tuning import MOST_NODE_PROFILES, MOST_TUNING_ROWS, NodeProfile, NodeRuleFigures, NodeTuning
 from stoker_api.warm_paths import WarmPathsStatus
 
