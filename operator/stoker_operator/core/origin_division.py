@@ -67,10 +67,12 @@ class CapDivision:
     strict: bool = True
     cap: Cap = NO_CAP
     level: int = 1
+    beginning: Amounts = (0, 0)  # what every node may use without being given anything
     given: dict[str, Amounts] = field(default_factory=dict)
     _fetching: dict[str, None] = field(default_factory=dict)
     # What each node may use at the most, from all that it was given and may not know to be less yet; and their sums.
     _held: dict[str, Amounts] = field(default_factory=dict)
+    _counted: dict[str, tuple[int, int]] = field(default_factory=dict)
     _sums: list[int] = field(default_factory=lambda: [0, 0])
     _stale: dict[str, None] = field(default_factory=dict)  # nodes to look at
     _since: dict[str, float] = field(default_factory=dict)  # who was given less, and when; the oldest first
@@ -164,12 +166,16 @@ class CapDivision:
         """Tell whether so much may be given without that all together might use more than is divided."""
         if not self.strict:
             return True
-        held = _most(self._held.get(node, (0, 0)), wanted)
-        before = self._held.get(node, (0, 0))
-        for sum_, new, old, whole in zip(self._sums, held, before, part_of(self.cap, self.percent, 1), strict=True):
-            if whole is not None and sum_ - (old or 0) + (new or 0) > whole and (new or 0) > (old or 0):
-                return False
-        return True
+        before = self._counted.get(node, (0, 0))
+        after = self._count(_most(self._held.get(node, wanted), wanted))
+        parts = zip(self._sums, before, after, part_of(self.cap, self.percent, 1), strict=True)
+        return all(whole is None or new <= old or sum_ - old + new <= whole for sum_, old, new, whole in parts)
+
+    def _count(self, amounts: Amounts) -> tuple[int, int]:
+        """Return what is taken of the part that is divided: nothing by who may use no more than any node."""
+        pairs = zip(amounts, self.beginning, strict=True)
+        size, requests = (0 if one is None or (least is not None and one <= least) else one for one, least in pairs)
+        return size, requests
 
     def _bounded(self, told: Amounts) -> Amounts:
         """Count who was told of no limit, where there is one now, with all of it."""
@@ -183,12 +189,14 @@ class CapDivision:
         self._hold(node, self.given.get(node))
 
     def _hold(self, node: str, amounts: Amounts | None) -> None:
-        for place, (old, new) in enumerate(zip(self._held.get(node, (0, 0)), amounts or (0, 0), strict=True)):
-            self._sums[place] += (new or 0) - (old or 0)
+        old = self._counted.pop(node, (0, 0))
+        new = (0, 0) if amounts is None else self._count(amounts)
+        for place in range(2):
+            self._sums[place] += new[place] - old[place]
         if amounts is None:
             self._held.pop(node, None)
         else:
-            self._held[node] = amounts
+            self._held[node], self._counted[node] = amounts, new
 
 
 def _most(one: Amounts, other: Amounts) -> Amounts:

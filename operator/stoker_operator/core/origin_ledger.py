@@ -195,6 +195,8 @@ class OriginLedger:
             caps = self._policy.by_name.items()
             rows = {name: to_share(name, part_of(cap, _BEGINNING, level)) for name, cap in caps}
             self._beginning = MappingProxyType(rows)
+            for name, row in rows.items():
+                self._divisions[name].beginning = (row.bytes_per_second, row.milli_requests_per_second)
 
     def _is_beginning(self, name: str, told: Amounts | None) -> bool:
         """Tell whether a node is told no more than what every node may begin with."""

@@ -24,8 +24,8 @@ def forecast_of(view: ClusterView, plan: DatasetPlan, figures: Figures) -> WarmF
     if not figures.desired or figures.all_done or size is None:
         return None
     files = figures.part.files if figures.part is not None else figures.files
-    missing = figures.desired - len(figures.targets)
-    work = WarmWork(size, files or 0, (*figures.here, *([0] * missing)))
+    unheard = figures.desired - len(figures.here)  # nodes that are still to be chosen, or have said nothing of it
+    work = WarmWork(size, files or 0, (*figures.here, *([0] * unheard)))
     return forecast(work, _terms(view, plan, figures))
 
 

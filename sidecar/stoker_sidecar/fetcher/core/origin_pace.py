@@ -193,5 +193,5 @@ class OriginPace:
 def to_one_digit(rate: float) -> int:
     """Cut a rate to one digit, as it is reported: more would be another at each look."""
     whole = int(rate)
-    step = 10 ** (len(str(whole)) - 1)
+    step = int(10 ** (len(str(whole)) - 1))
     return whole // step * step

@@ -1,7 +1,6 @@
 """Where pieces come from: what a version asks for them, and who does the work of a fetch."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing
 from typing import Protocol
 
 from stoker_sidecar.errors import SourceError
@@ -97,10 +96,9 @@ class StorePieceSource:
         """Yield pages as ObjectStore does. Each is a request, and the one after it is asked for already."""
         handle = self.handle
         try:
-            async with aclosing((await handle.store()).list()) as pages:
-                async for page in pages:
-                    await self._gate.enter(handle.origin, 0)
-                    yield page
+            async for page in (await handle.store()).list():
+                await self._gate.enter(handle.origin, 0)
+                yield page
         except SourceError as error:
             self._gate.heard(handle.origin, error)
             raise

@@ -126,7 +126,7 @@ def test_a_node_that_is_gone_gives_its_share_to_the_others() -> None:
 
 def test_writes_are_bounded_when_a_thousand_nodes_are_told_to_slow_down() -> None:
     ledger = OriginLedger(OriginPolicy())
-    row = {"fetching": True, "bytesPerSecond": 1000, "milliRequestsPerSecond": 1000}
+    row: dict[str, Any] = {"fetching": True, "bytesPerSecond": 1000, "milliRequestsPerSecond": 1000}
     names = [f"n{number}" for number in range(1000)]
     ledger.update(caches(*(node_cache(name, **row) for name in names)), NOW)
     slow = caches(*(node_cache(name, **row, throttledAt=format_time(NOW + 1)) for name in names))
