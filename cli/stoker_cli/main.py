@@ -125,6 +125,9 @@ def _show_all(datasets: list[Dataset], namespace: str, output: str) -> None:
     default=None,
     help="Bring it into the nodes' memory too, as far as there is room; --no-pages: no longer.",
 )
+@click.option(
+    "--forecast", is_flag=True, help="Only say what it would take: bytes of the source, requests, time, cost."
+)
 @click.option("--all", "everything", is_flag=True, help="All of it again, where the spec has paths.")
 @click.option(
     "--wait", is_flag=True, help="Return when it is warm; exit code 1 when it failed or a path names nothing."
@@ -140,6 +143,7 @@ def warm(
     nodes_named: str | None,
     any_node: bool,
     pages: bool | None,
+    forecast: bool,
     everything: bool,
     wait: bool,
     timeout: str,
@@ -155,6 +159,11 @@ def warm(
     if everything and chosen is not None:
         raise click.UsageError("--all takes no paths")
     request = WarmRequest(() if everything else chosen, nodes, pages)
+    if forecast and (request.changes() or wait):
+        raise click.UsageError("--forecast is of what the spec says, and changes nothing: give it alone")
+    if forecast:
+        run(_forecast(with_namespace(target, namespace), dataset))
+        return
     run(_warm(with_namespace(target, namespace), dataset, request, wait, _seconds(timeout)))
 
 
@@ -175,6 +184,11 @@ async def _warm(target: Target, name: str, request: WarmRequest, wait: bool, tim
             check_nodes(request.nodes, [cache.metadata.name for cache in await cluster.readable_node_caches()])
         await cluster.warm(name, request.changes())
         await _follow(cluster, name, waiting.warm if wait else None, timeout)
+
+
+async def _forecast(target: Target, name: str) -> None:
+    async with connect(target) as cluster:
+        click.echo(rows.forecast(await cluster.dataset(name)))
 
 
 async def _refresh(target: Target, name: str, wait: bool, timeout: float) -> None:

@@ -46,7 +46,7 @@ def dataset(item: Dataset, caches: Sequence[NodeCache] = ()) -> RenderableType:
     size = item.status.warm_paths.bytes if item.status.warm_paths is not None else item.status.bytes or 0
     nodes = table(columns, (rows.node_detail_row(node, size) for node in item.status.nodes))
     title = f"{item.key}: {item.status.phase or 'Pending'}. {rows.message(item)}"
-    head = (title, *rows.class_lines(item), *rows.path_lines(item), *rows.memory_lines(item))
+    head = (title, *rows.class_lines(item), *rows.path_lines(item), *rows.memory_lines(item), *rows.timing_lines(item))
     working = workloads(rows.readers(caches, item))
     return Group(*head, bar, nodes, *working) if item.status.nodes else Group(*head, *working)
 

@@ -37,6 +37,24 @@ def progress(dataset: Dataset) -> WarmProgress:
     return WarmProgress(status.cached_bytes, status.wanted_bytes, status.bytes_per_second, status.eta)
 
 
+def forecast(dataset: Dataset) -> str:
+    """Say what is left of warming a Dataset, as the operator works it out."""
+    status = dataset.status
+    if status.forecast is not None:
+        return f"{dataset.key}: {status.forecast.message}."
+    if not status.version:
+        return f"{dataset.key}: its source is not listed yet. {message(dataset)}"
+    return f"{dataset.key}: nothing is left to fetch."
+
+
+def timing_lines(dataset: Dataset) -> list[str]:
+    """Say what the deadline comes to, and whether the source asked for less; nothing where there is nothing to say."""
+    by_type = {condition.type: condition for condition in dataset.status.conditions}
+    timely, slowed = by_type.get(ConditionType.ON_TIME), by_type.get(ConditionType.SOURCE_SLOWED)
+    lines = [f"Deadline: {timely.message}."] if timely is not None else []
+    return lines + ([f"Source: {slowed.message}."] if slowed is not None and slowed.status == "True" else [])
+
+
 def settled(dataset: Dataset) -> bool:
     """Tell whether nothing more is expected to happen by itself soon."""
     observed = dataset.status.observed_generation >= dataset.metadata.generation

@@ -21,6 +21,7 @@ from stoker_api.meta import (
     cel_rule,
 )
 from stoker_api.tuning import Tuning
+from stoker_api.warm_deadline import WarmDeadline
 from stoker_api.warm_paths import WarmPathList
 
 MOST_REPLICAS = 10_000  # nodes: twice what Kubernetes is made for
@@ -144,6 +145,13 @@ class Warm(Model):
         ),
     ] = None
     paused: Annotated[bool, Field(description="Hold warming; reads by pods go on.")] = False
+    deadline: Annotated[
+        WarmDeadline | None,
+        Field(
+            description="By when it is to be warm. Of Datasets of one priority the one that is due first goes first; "
+            "the condition OnTime says whether it will be."
+        ),
+    ] = None
     paths: Annotated[
         WarmPathList,
         Field(

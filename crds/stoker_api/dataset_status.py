@@ -50,6 +50,18 @@ class DatasetNode(Model):
     last_error: Annotated[ShortMessage, Field(description="What went wrong there last.")] = ""
 
 
+class WarmForecast(Model):
+    """What is left to do of a warm-up, before it is done; docs/ORIGINS.md has the formula."""
+
+    origin_bytes: Annotated[int, Field(json_schema_extra=_INT64, description="That come from the source.")] = 0
+    origin_requests: Annotated[int, Field(json_schema_extra=_INT64, description="GETs, at the most.")] = 0
+    seconds: Annotated[
+        int | None, Field(json_schema_extra=_INT64, description="At the rates that are known. Absent: none is.")
+    ] = None
+    cost: Annotated[str, Field(description="At the administrator's prices; empty: there are none.")] = ""
+    message: Annotated[ShortMessage, Field(description="All of it, in a sentence.")] = ""
+
+
 class DatasetStatus(Model):
     """What has become of it, as the nodes report it."""
 
@@ -109,6 +121,12 @@ class DatasetStatus(Model):
     cached: Annotated[str, Field(description="cachedBytes, for people.")] = ""
     cached_percent: Annotated[str, Field(description="Warm share over the wanted nodes.")] = ""
     warm_nodes: Annotated[str, Field(description="Nodes that hold it whole / nodes that should.")] = ""
+    forecast: Annotated[
+        WarmForecast | None, Field(description="What is left of warming it. Absent: nothing, or it is not listed yet.")
+    ] = None
+    warm_by: Annotated[
+        str | None, Field(json_schema_extra={"format": "date-time"}, description="What `warm.deadline` comes to.")
+    ] = None
     bytes_per_second: Annotated[int, Field(json_schema_extra=_INT64)] = 0
     speed: str = ""
     eta: str = ""

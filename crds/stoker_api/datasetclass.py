@@ -81,6 +81,9 @@ class DatasetClassSpec(Model):
     ] = ("*",)
     priority: Annotated[PriorityLimits, Field(description="Limits of warm.priority.")] = PriorityLimits()
     allow_pinning: Annotated[bool, Field(description="Whether cache.pinned is followed.")] = False
+    allow_deadlines: Annotated[
+        bool, Field(description="Whether warm.deadline is followed: it goes before others of the same priority.")
+    ] = False
     memory: Annotated[MemoryLimits, Field(description="Limits of cache.memory and warm.pages.")] = MemoryLimits()
     max_replicas: Annotated[
         Annotated[int, Field(ge=0, le=MOST_REPLICAS)] | Literal["all"],

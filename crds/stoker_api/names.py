@@ -123,6 +123,8 @@ class ConditionType(StrEnum):
     NODES_FOUND = "NodesFound"  # Dataset: False while a node of warm.nodes cannot be warmed on
     PAGES_WARM = "PagesWarm"  # Dataset: whether its nodes have brought what is warm into their page cache, as asked
     MEMORY_PINNED = "MemoryPinned"  # Dataset: whether what cache.memory asks for stays in the memory of its nodes
+    ON_TIME = "OnTime"  # Dataset: whether it is warm by warm.deadline, at the rates that its nodes measure
+    SOURCE_SLOWED = "SourceSlowed"  # Dataset: True while its bucket is asked for less, since it answered SlowDown
     TUNED = "Tuned"  # Dataset, TrainingJob: False while the profile or template that it has is not in force
     RECONCILED = "Reconciled"  # Dataset: False while something that the operator writes for it is not taken
     CACHE_FOLDERS = "CacheFolders"  # NodeCache: whether all its cache folders are in service and have room
@@ -170,9 +172,16 @@ class Reason(StrEnum):
     SOURCE_CHANGED = "SourceChanged"  # an object no longer has the ETag of this version
     OBJECT_GONE = "ObjectGone"
     CORRUPT_BODY = "CorruptBody"  # length or checksum is not what the manifest says
+    SLOW_DOWN = "SlowDown"  # the bucket asked for fewer requests: all nodes ask it for less for a while
+    AT_FULL_SPEED = "AtFullSpeed"  # it did, and is asked for as much as before again
     SKIPPED_KEYS = "SkippedKeys"  # keys that cannot be file names
     PATH_NOT_FOUND = "PathNotFound"  # a path of warm.paths that names nothing in this version
     PATHS_FOUND = "PathsFound"
+    # The deadline.
+    ON_TIME = "OnTime"
+    DEADLINE_AT_RISK = "DeadlineAtRisk"
+    DEADLINE_MISSED = "DeadlineMissed"
+    RATE_UNKNOWN = "RateUnknown"  # nothing was measured yet
     # The class.
     CLASS_NOT_FOUND = "ClassNotFound"
     CLASS_INVALID = "ClassInvalid"  # a DatasetClass that does not parse

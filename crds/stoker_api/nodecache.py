@@ -13,6 +13,7 @@ from stoker_api.dataset_status import SkippedKeys
 from stoker_api.meta import Condition, Model, PrinterColumn, Resource, ShortMessage
 from stoker_api.node_storage import CacheFolder, NodeMount
 from stoker_api.node_workload import MOST_WORKLOADS, NodeWorkload
+from stoker_api.origin import MOST_ORIGINS, NodeOrigin, OriginShare
 from stoker_api.tuning import MOST_NODE_PROFILES, MOST_TUNING_ROWS, NodeProfile, NodeRuleFigures, NodeTuning
 from stoker_api.warm_paths import WarmPathsStatus
 
@@ -106,6 +107,13 @@ class NodeDataset(Model):
         ),
     ] = ()
     priority: int = 0
+    warm_by: Annotated[
+        str | None,
+        Field(
+            description="When it is to be warm; of one priority the first goes first.",
+            json_schema_extra={"format": "date-time"},
+        ),
+    ] = None
     paused: bool = False
     bytes_per_second: Annotated[int | None, Field(json_schema_extra=_INT64, description="Limit for warming.")] = None
     quota_bytes: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
@@ -146,6 +154,14 @@ class NodeCacheSpec(Model):
         tuple[str, ...],
         Field(
             description="UIDs of what stays on the disk although it is not in `datasets`.", json_schema_extra=_ATOMIC
+        ),
+    ] = ()
+    origins: Annotated[
+        tuple[OriginShare, ...],
+        Field(
+            description="What it may ask object stores for, of those that are capped; it stays so while nobody says "
+            "otherwise.",
+            json_schema_extra=_ATOMIC,
         ),
     ] = ()
 
@@ -330,6 +346,14 @@ class NodeCacheStatus(Model):
         ),
     ] = ()
     memory: Annotated[NodeMemory, Field(description="What Datasets keep in memory, of `cache.memory`.")] = NodeMemory()
+    origins: Annotated[
+        tuple[NodeOrigin, ...],
+        Field(
+            description="Buckets that it asks, or that asked for less lately.",
+            max_length=MOST_ORIGINS,
+            json_schema_extra=_ATOMIC,
+        ),
+    ] = ()
     warming: Annotated[str, Field(description="Datasets warming / datasets planned.")] = ""
     dataset_count: int = 0
     datasets: Annotated[tuple[NodeDatasetStatus, ...], Field(json_schema_extra=_ATOMIC)] = ()

@@ -8,6 +8,7 @@ from typing import Any, Final
 from stoker_api import names
 from stoker_kube.api import Kube
 from stoker_kube.events import EventRecorder
+from stoker_operator.core.origin_policy import OriginPolicy
 from stoker_operator.core.profiles import ProfileView
 from stoker_operator.core.views import PodView
 from stoker_operator.mirror.informers import Informers
@@ -35,13 +36,17 @@ class Leader:
         clock: Callable[[], float] = time.time,
         *,
         startup_taint: bool = False,
+        origins: OriginPolicy | None = None,
     ) -> None:
-        """Prepare the work. ``startup_taint``: take that taint off nodes, for which the chart must give the right."""
+        """Prepare the work. ``startup_taint``: take that taint off nodes, for which the chart must give the right.
+
+        ``origins``: what object stores may be asked for, and cost.
+        """
         self._state: Final = state
         self._informers: Final = Informers(kube, state)
         self._events: Final = EventRecorder(kube, FIELD_MANAGER)
         self._loops: Final[list[ReconcileLoop]] = []
-        self._wire_datasets(kube, clock)
+        self._wire_datasets(kube, clock, origins)
         self._wire_pods(kube, clock)
         self._wire_training_jobs(kube, clock)
         self._wire_tuning_profiles(kube, clock)
@@ -67,9 +72,9 @@ class Leader:
         await self._informers.wait_synced()
         await known()
 
-    def _wire_datasets(self, kube: Kube, clock: Callable[[], float]) -> None:
+    def _wire_datasets(self, kube: Kube, clock: Callable[[], float], origins: OriginPolicy | None) -> None:
         state = self._state
-        reconciler = DatasetReconciler(state, Writer(kube), self._events, clock)
+        reconciler = DatasetReconciler(state, Writer(kube), self._events, clock, origins)
         loop = self._loop("datasets", reconciler)
         _wake_on(loop, state.datasets, state.dataset_classes, state.node_caches, state.nodes)
         _wake_on(loop, state.roles, state.role_bindings, state.node_accounts)

@@ -1,5 +1,7 @@
 """The operator's Prometheus metrics; labels are bounded by code, never by users' objects."""
 
+from collections.abc import Iterable
+
 from prometheus_client import Counter, Gauge, Histogram
 
 from stoker_api.workload_totals import WorkloadTotals
@@ -26,6 +28,23 @@ TUNED = Gauge("stoker_cluster_tuned_workloads", "Those for which a change came t
 EPOCHS = Gauge("stoker_cluster_epochs", "Epochs that are behind them.")
 BATCHES = Gauge("stoker_cluster_batches", "Batches that are behind them.")
 OBJECTS = Gauge("stoker_mirrored_objects", "Objects held in memory, by table.", ["table"])
+
+
+ORIGIN_NODES = Gauge("stoker_origin_fetching_nodes", "Nodes that fetch from an origin of the chart.", ["origin"])
+ORIGIN_BYTES = Gauge("stoker_origin_shared_bytes_per_second", "What they may ask it for together.", ["origin"])
+ORIGIN_REQUESTS = Gauge("stoker_origin_shared_requests_per_second", "Requests of that, a second.", ["origin"])
+ORIGINS_SLOWED = Gauge("stoker_origins_slowed", "Buckets that are asked for less since they answered SlowDown.")
+ORIGIN_SLOWDOWNS = Gauge("stoker_origin_cluster_slowdowns", "Times that all nodes were told to ask a bucket for less.")
+
+
+def show_origins(figures: Iterable[tuple[str, int, int, int]], slowed: int, slowdowns: int) -> None:
+    """Set the figures of the chart's origins: name, nodes, bytes and thousandths of requests a second."""
+    for name, nodes, size, requests in figures:
+        ORIGIN_NODES.labels(name).set(nodes)
+        ORIGIN_BYTES.labels(name).set(size)
+        ORIGIN_REQUESTS.labels(name).set(requests / 1000)
+    ORIGINS_SLOWED.set(slowed)
+    ORIGIN_SLOWDOWNS.set(slowdowns)
 
 
 def note_turn(taken: float, computed: float) -> None:

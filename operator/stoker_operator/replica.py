@@ -13,6 +13,7 @@ from stoker_kube.errors import KubeError
 from stoker_kube.lease import LeaderElection
 from stoker_operator import metrics
 from stoker_operator.core import installed_names
+from stoker_operator.core.origin_policy import OriginPolicy
 from stoker_operator.core.tuning import ClusterTuning
 from stoker_operator.errors import CertificateError, LeadershipLostError
 from stoker_operator.front_door import FrontDoor
@@ -51,6 +52,7 @@ class ReplicaOptions:
     certificate_dir: Path | None = None  # a mounted tls.crt and tls.key; None: certificates of our own
     reports: bool = False  # annotated pods get a way to report what they do
     tuning: ClusterTuning = field(default_factory=ClusterTuning)
+    origins: OriginPolicy = field(default_factory=OriginPolicy)  # what object stores may be asked for, and cost
     startup_taint: bool = False  # take stoker.dev/agent-not-ready off nodes whose sidecar is ready
 
 
@@ -114,7 +116,8 @@ class Replica:
             await election.release()
 
     async def _lead(self, election: LeaderElection, stop: asyncio.Event) -> None:
-        leader = Leader(self._kube, self._state, startup_taint=self._options.startup_taint)
+        options = self._options
+        leader = Leader(self._kube, self._state, startup_taint=options.startup_taint, origins=options.origins)
         work = asyncio.create_task(leader.run(self._front_door.wait_whole, stop), name="leader")
         lost = asyncio.create_task(election.lost.wait(), name="lease-lost")
         ended = asyncio.create_task(_grace(stop), name="stop-grace")

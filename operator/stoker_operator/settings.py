@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from stoker_operator.core.origin_policy import OriginPolicy
 from stoker_operator.errors import SettingsError
 
 Port = Annotated[int, Field(ge=0, le=65535)]
@@ -35,6 +36,7 @@ class Settings(BaseSettings):
     tuning: bool = Field(True, description="Whether what is seen of workloads is acted upon at all.")
     tuning_profile: str = Field("", description="The TuningProfile of Datasets that name none; empty: there is none.")
     tuning_environment: str = Field("", description="The environment of tuning documents that name none.")
+    origins: OriginPolicy = Field(OriginPolicy(), description="Caps and prices of object stores, as JSON.")
     webhook_certificate_dir: Path | None = Field(
         None, description="A mounted tls.crt and tls.key, such as cert-manager's; absent: certificates of our own."
     )

@@ -18,6 +18,7 @@ from stoker_api.nodecache import (
     NodePhase,
     OlderVersionStatus,
 )
+from stoker_api.origin import NodeOrigin
 from stoker_api.tuning import NodeProfile, NodeRuleFigures
 from stoker_kube.api import Kube
 from stoker_kube.resources import NODE_CACHES, NODES, PODS
@@ -52,6 +53,7 @@ class FakeSidecar:
         self.workloads: tuple[NodeWorkload, ...] = ()
         self.profiles: tuple[NodeProfile, ...] = ()
         self.figures: tuple[NodeRuleFigures, ...] = ()
+        self.origins: tuple[NodeOrigin, ...] = ()
         self.cleaned: list[str] = []  # UIDs of what it was made to delete
         self._disk: dict[str, NodeDatasetStatus] = {}
         self._writing = asyncio.Lock()  # one status at a time, as a sidecar does: the older of two must not come last
@@ -124,6 +126,8 @@ class FakeSidecar:
             workloads=self.workloads,
             tuning_profiles=self.profiles,
             tuning=self.figures,
+            origins=self.origins,
+            observed_generation=self.cache.metadata.generation if self.cache else 0,
         )
         await self._kube.patch(NODE_CACHES, self.node, {"status": status.wire()}, subresource="status")
 

@@ -77,6 +77,8 @@ def _effective(dataset: Dataset, name: str, spec: DatasetClassSpec) -> Iterator[
     yield _replicas(cache, name, spec)
     if cache.pinned and not spec.allow_pinning:
         yield "cache", {"pinned": False}, f"cache.pinned is not followed: {allowed_by(name, 'no pinning')}"
+    if warm.deadline is not None and not spec.allow_deadlines:
+        yield "warm", {"deadline": None}, f"warm.deadline is not followed: {allowed_by(name, 'no deadlines')}"
     yield _memory(cache.memory, name, spec.memory)
     yield _nodes(warm, name, spec)
     if warm.pages and not spec.memory.pages:

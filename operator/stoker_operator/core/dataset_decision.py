@@ -18,6 +18,7 @@ from stoker_operator.core.live_versions import (
     uses_by_node,
 )
 from stoker_operator.core.node_states import NodeStates
+from stoker_operator.core.on_time import due_time
 from stoker_operator.core.placement import Placement, place
 from stoker_operator.core.plan import DatasetPlan, NodePlans, plan_nodes
 from stoker_operator.core.spoiled import Spoiled
@@ -71,7 +72,7 @@ def decide_datasets(
         if (plan := spoiled.attempt(key, partial(plan_of, key, placements[key])))
     }
     deletions = decide_deletions(view, states, uses, spoiled)
-    times = [plan.listing.look_again for plan in plans.values() if plan.listing.look_again is not None]
+    times = [time for plan in plans.values() for time in plan.times(now)]
     held_back = {key for key, plan in plans.items() if not may_be_given(plan)}
     nodes = plan_nodes(view, plans, states, spoiled, held_back)
     return Decision(view, states, plans, deletions, nodes, min(times, default=None), spoiled)
@@ -124,6 +125,7 @@ def make_plan(
         uses_at=uses_by_node(uses),
         tuning=tuning_of(view, dataset),
         queued=facts.queued,
+        due=due_time(dataset, now),
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from stoker_api.dataset import WarmPolicy
-from stoker_api.dataset_status import DatasetStatus, Phase, SkippedKeys
+from stoker_api.dataset_status import DatasetStatus, Phase, SkippedKeys, WarmForecast
 from stoker_api.meta import Condition, format_bytes, format_duration
 from stoker_api.names import ConditionType, Reason
 from stoker_api.nodecache import NodeError, NodePhase
@@ -21,6 +21,7 @@ from stoker_operator.core.placement import Role
 from stoker_operator.core.plan import DatasetPlan, pages_request, wants_warming
 from stoker_operator.core.views import ClusterView, InvalidDataset
 from stoker_operator.core.warm_conditions import set_memory_pinned, set_nodes_found, set_pages_warm
+from stoker_operator.core.warm_outlook import forecast_of, set_outlook
 
 PROBLEMS_NAMED = 3  # problems that the Degraded message spells out before it only counts
 _MOST_VERSIONS = 50  # in status.versionsInUse
@@ -48,6 +49,7 @@ def roll_up_dataset(
     """Return the status that the Dataset should have."""
     facts = _Facts(view, plan, states, add_up(plan, states), deletion)
     dataset, listing, figures = plan.dataset, plan.listing, facts.figures
+    left = forecast_of(view, plan, figures)
     terms = view.terms.get(dataset.key, NO_TERMS)
     answered = format_time(listing.answered_at, "milliseconds") if listing.answered_at else dataset.status.listed_at
     return DatasetStatus(
@@ -58,7 +60,7 @@ def roll_up_dataset(
         node_quota_bytes=terms.node_quota,
         tuning=plan.tuning.told,
         observed_generation=dataset.metadata.generation,
-        conditions=_conditions(facts, notes, now),
+        conditions=_conditions(facts, notes, left, now),
         version=listing.version,
         version_short=listing.version[:_SHORT],
         versions_in_use=tuple(sorted(plan.live))[:_MOST_VERSIONS],
@@ -76,6 +78,8 @@ def roll_up_dataset(
         cached=format_bytes(figures.cached) if figures.size_each is not None else "",
         cached_percent=f"{figures.percent}%" if figures.percent is not None else "",
         warm_nodes=f"{figures.done}/{figures.desired}",
+        forecast=left,
+        warm_by=None if plan.due is None else format_time(plan.due),
         bytes_per_second=figures.speed,
         speed=f"{format_bytes(figures.speed)}/s" if figures.speed else "",
         eta=format_duration(figures.eta) if figures.eta else "",
@@ -150,7 +154,7 @@ class _Facts:
         return _degraded(self)
 
 
-def _conditions(facts: _Facts, notes: StatusNotes, now: float) -> tuple[Condition, ...]:
+def _conditions(facts: _Facts, notes: StatusNotes, left: WarmForecast | None, now: float) -> tuple[Condition, ...]:
     dataset = facts.plan.dataset
     out = ConditionSet(dataset.status.conditions, dataset.metadata.generation, now)
     accepted = f"the spec is valid; {notes.accepted}" if notes.accepted else "the spec is valid"
@@ -167,6 +171,7 @@ def _conditions(facts: _Facts, notes: StatusNotes, now: float) -> tuple[Conditio
     set_nodes_found(out, facts.view, dataset)
     set_pages_warm(out, dataset, facts.figures.targets)
     set_memory_pinned(out, dataset, facts.states.of_dataset(dataset.metadata.uid))
+    set_outlook(out, facts.view, facts.plan, facts.figures, left, now)
     _set_tuned(out, facts)
     _set_reconciled(out, dataset.status, notes.troubles)
     return out.result()

@@ -82,6 +82,7 @@ def _of_nodes(old: DatasetStatus, new: DatasetStatus) -> Iterator[Announcement]:
 
 
 def _of_trouble(old: DatasetStatus, new: DatasetStatus) -> Iterator[Announcement]:
+    yield from _of_outlook(old, new)
     limited = find(new.conditions, ConditionType.LIMITED)
     if limited and moved(old.conditions, limited):
         word: Literal["Normal", "Warning"] = "Warning" if limited.status == "True" else "Normal"
@@ -90,6 +91,20 @@ def _of_trouble(old: DatasetStatus, new: DatasetStatus) -> Iterator[Announcement
     if reconciled and moved(old.conditions, reconciled):
         level: Literal["Normal", "Warning"] = "Warning" if reconciled.status == "False" else "Normal"
         yield Announcement(level, reconciled.reason, reconciled.message)
+
+
+def _of_outlook(old: DatasetStatus, new: DatasetStatus) -> Iterator[Announcement]:
+    slowed = find(new.conditions, ConditionType.SOURCE_SLOWED)
+    if slowed and moved(old.conditions, slowed):
+        yield Announcement("Warning" if slowed.status == "True" else "Normal", slowed.reason, slowed.message)
+    timely = find(new.conditions, ConditionType.ON_TIME)
+    if timely and moved(old.conditions, timely) and (timely.status == "False" or _was_late(old)):
+        yield Announcement("Warning" if timely.status == "False" else "Normal", timely.reason, timely.message)
+
+
+def _was_late(old: DatasetStatus) -> bool:
+    before = find(old.conditions, ConditionType.ON_TIME)
+    return before is not None and before.status == "False"
 
 
 def of_tuning(old: Sequence[Condition], new: Sequence[Condition]) -> Iterator[Announcement]:

@@ -1,7 +1,7 @@
 """The numbers of one dataset, added up over its nodes."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 
@@ -33,6 +33,7 @@ class Figures:
     skipped: tuple[SkippedKeys, ...]
     limited: bool = False  # only what warm.paths names is to be warm
     part: WarmPathsStatus | None = None  # what that is, on the node that has least; None until a node says
+    here: Sequence[int] = ()  # bytes of what is to be warm on each target; of one that is warm that is known without
 
     @property
     def size_each(self) -> int | None:
@@ -83,18 +84,20 @@ def add_up(plan: DatasetPlan, states: NodeStates) -> Figures:
     here = [one for one in targets.values() if one.summary.version == version] if paths else []
     parts = [part for one in here if one.reported and (part := part_of(one.reported, paths)) is not None]
     files, size = _extent(plan, states)
+    here_each = [part.warm_bytes for part in parts] if paths else [row.warm_bytes for row in rows]
     return Figures(
         targets=targets,
         desired=max(len(targets), plan.placement.desired),
         done=sum(map(_is_done(paths), here)) if paths else sum(row.done for row in rows),
         files=files,
         size=size,
-        cached=clamp(sum(part.warm_bytes for part in parts) if paths else sum(row.warm_bytes for row in rows)),
+        cached=clamp(sum(here_each)),
         speed=clamp(sum(row.speed for row in rows)),
         eta=max((row.eta for row in rows if row.eta is not None), default=None),
         skipped=_skipped(plan),
         limited=bool(paths),
         part=least_of(parts) or _last_part(plan),
+        here=here_each,
     )
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
+from stoker_api.origin import origin_names
 from stoker_operator.core.changed_keys import changed_keys, changed_values
 from stoker_operator.core.dataset_decision import Decision, PlanFacts, decide_deletions, make_plan, tuning_of
 from stoker_operator.core.held_states import HeldStates, Moved
@@ -48,6 +49,7 @@ class KeptDecision:
         self._queued: frozenset[str] = frozenset()
         self._keys: Final[dict[str, str]] = {}  # of UIDs
         self._closed: frozenset[str] = frozenset()  # keys of which nodes are told nothing new
+        self._passed = 0.0  # when the last pass was, in seconds since the epoch
 
     def decide(
         self,
@@ -84,6 +86,7 @@ class KeptDecision:
         stale = {*datasets, *used, *placed, *self._volatile, *self._due(now), *self._retuned(old)}
         elsewhere = came | _readdressed(old, view, caches) | _rezoned(old, view, nodes)
         stale |= self._on_nodes(nodes | elsewhere)
+        stale |= self._slowed(old)
         stale |= self._changed_facts(versions, jobs=jobs or bool(datasets))
         stale.update(self._keys[uid] for uid in moved if uid in self._keys)
         if pods or jobs:
@@ -95,8 +98,8 @@ class KeptDecision:
         self._closed = closed
         self._volatile.update(spoiled, closed)
         frozen = frozen_uids(view, {*spoiled, *closed})
-        plans = yield from self._nodes.update(view, {*told, *caches, *nodes}, frozen)
-        times = [plan.listing.look_again for plan in self._plans.values() if plan.listing.look_again is not None]
+        plans = yield from self._nodes.update(view, {*told, *caches, *nodes, *self._shared(old)}, frozen)
+        times = [time for plan in self._plans.values() for time in plan.times(now)]
         return Decision(view, self._states, self._plans, deletions, plans, min(times, default=None), spoiled)
 
     # What has to be decided anew
@@ -125,8 +128,28 @@ class KeptDecision:
         return found
 
     def _due(self, now: float) -> set[str]:
-        times = ((key, plan.listing.look_again) for key, plan in self._plans.items())
-        return {key for key, time in times if time is not None and time <= now}
+        last, self._passed = self._passed, now
+        times = ((key, plan.listing.look_again, plan.due) for key, plan in self._plans.items())
+        return {
+            key
+            for key, again, due in times
+            if (again is not None and again <= now) or (due is not None and last < due <= now)
+        }
+
+    def _slowed(self, old: ClusterView) -> set[str]:
+        """Return the Datasets whose bucket has asked for less since, or takes all again."""
+        buckets = old.shares.slowed ^ self._view.shares.slowed
+        if not buckets:
+            return set()
+        named = ((key, origin_names(plan.dataset.spec.source)) for key, plan in self._plans.items())
+        return {key for key, names in named if names is not None and names.bucket in buckets}
+
+    def _shared(self, old: ClusterView) -> Collection[str]:
+        """Return the nodes that may ask object stores for something else than before."""
+        before, now = old.shares, self._view.shares
+        if before.beginning != now.beginning:
+            return self._view.node_caches.keys()
+        return changed_values(before.by_node, now.by_node)
 
     def _retuned(self, old: ClusterView) -> set[str]:
         if old.tuning == self._view.tuning:

@@ -12,6 +12,8 @@ from stoker_api.endpoint import is_address
 from stoker_api.meta import parse_quantity, shortened
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset, OlderVersion
+from stoker_api.origin import MOST_ORIGINS, origin_names
+from stoker_api.times import format_time
 from stoker_api.trainingjob import TrainingJob
 from stoker_api.tuning import NodeTuning
 from stoker_operator.core.class_limits import NO_TERMS
@@ -70,6 +72,14 @@ class DatasetPlan:
     uses_at: Mapping[str, Sequence[Use]] = field(default_factory=dict)  # the same uses by node
     tuning: TuningDecision = UNTUNED  # where no TrainingJob says otherwise
     queued: bool = False  # a TrainingJob that a queue holds names it
+    due: float | None = None  # when it is to be warm, in seconds since the epoch
+
+    def times(self, now: float) -> Iterator[float]:
+        """Yield when time alone may change something, in seconds since the epoch."""
+        if self.listing.look_again is not None:
+            yield self.listing.look_again
+        if self.due is not None and self.due > now:
+            yield self.due
 
     def nodes(self) -> tuple[str, ...]:
         """Return nodes that are given the dataset: the placed ones and the one that lists."""
@@ -200,9 +210,16 @@ def settle_node(
     blind = cache is None or (cache.spec.keep_unlisted and not cache.status.inventory)
     # What was found of Datasets that cannot be planned for at this moment waits for that.
     keep = () if cache is None or blind else tuple(sorted(found_on_disk(cache) & frozen.keys()))
-    spec = NodeCacheSpec(datasets=datasets, keep_unlisted=blind, keep=keep)
+    origins = view.shares.rows(name, _origins(datasets))[:MOST_ORIGINS]
+    spec = NodeCacheSpec(datasets=datasets, keep_unlisted=blind, keep=keep, origins=origins)
     differs = cache is None or _canonical(cache.spec) != spec
     return SettledNode(NodeCacheWrite(node, spec, create=cache is None) if differs else None, left_out)
+
+
+def _origins(entries: Iterable[NodeDataset]) -> frozenset[str]:
+    """Return the names of what caps the sources of these entries."""
+    found = (origin_names(entry.source) for entry in entries)
+    return frozenset(name for names in found if names is not None for name in names.all)
 
 
 def _canonical(spec: NodeCacheSpec) -> NodeCacheSpec:
@@ -279,6 +296,7 @@ def node_dataset(view: ClusterView, plan: DatasetPlan, node: str, states: NodeSt
         warm_paths=warm.paths,
         eager=plan.placement.roles.get(node) in (Role.REPLICA, Role.USER) and wants_warming(plan),
         priority=warm.priority,
+        warm_by=None if plan.due is None else format_time(plan.due),
         paused=warm.paused,
         bytes_per_second=clamp(parse_quantity(warm.bandwidth_limit)) if warm.bandwidth_limit else None,
         quota_bytes=0 if node in plan.placement.starved else _quota_bytes(spec.cache),

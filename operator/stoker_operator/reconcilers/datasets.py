@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from stoker_api.dataset_status import Phase
@@ -11,6 +12,8 @@ from stoker_operator import metrics
 from stoker_operator.core.credentials_rbac import named_by
 from stoker_operator.core.dataset_decision import Decision
 from stoker_operator.core.kept_decision import KeptDecision
+from stoker_operator.core.origin_ledger import OriginLedger
+from stoker_operator.core.origin_policy import OriginPolicy
 from stoker_operator.core.plan import DatasetPlan, no_room_sentence
 from stoker_operator.core.views import ClusterView
 from stoker_operator.mirror.state import ClusterState
@@ -37,6 +40,7 @@ class DatasetReconciler:
         writer: Writer,
         events: EventRecorder,
         clock: Callable[[], float],
+        origins: OriginPolicy | None = None,
     ) -> None:
         self._state: Final = state
         self._clock: Final = clock
@@ -48,6 +52,8 @@ class DatasetReconciler:
         self._plans: Final = NodeCachePlans(writer, state, clock, self.work.wake)
         self._statuses: Final = DatasetStatuses(writer, state, events, clock)
         self._kept = KeptDecision()
+        self._policy: Final = origins or OriginPolicy()
+        self._ledger: Final = OriginLedger(self._policy)
 
     async def reconcile(self) -> float | None:
         """Run one pass; gives the seconds after which time alone calls for another. Waits for no write.
@@ -56,7 +62,7 @@ class DatasetReconciler:
         """
         await _apart(self._state.prepare())
         now = self._clock()
-        decision = await self._decide(self._state.snapshot(), now)
+        decision = await self._decide(self._shared(self._state.snapshot(), now), now)
         view = decision.view
         _measure(view, self._state.sizes())
         self._plans.keep_only(view.nodes)
@@ -65,8 +71,16 @@ class DatasetReconciler:
         rights = await _apart(self._rights.actions(view, decision.plans))
         due = self.work.take(self._actions(decision, rights, now))
         times = [time - now for time in (decision.look_again, self._statuses.due) if time is not None]
+        again = view.shares.look_again
+        times += [again - now] if again is not None else []
         times += [seconds for seconds in (due, self._volumes.due(now)) if seconds is not None]
         return max(0.0, min(times)) if times else None
+
+    def _shared(self, view: ClusterView, now: float) -> ClusterView:
+        """Add what nodes may ask object stores for, by what they say."""
+        shares = self._ledger.update(view.node_caches, now)
+        metrics.show_origins(self._ledger.figures(), len(shares.slowed), self._ledger.slowdowns)
+        return replace(view, origin_policy=self._policy, shares=shares)
 
     async def _decide(self, view: ClusterView, now: float) -> Decision:
         wanted, versions = self._state.wanted, self._state.wanted_versions

@@ -303,6 +303,7 @@ class Agent:
             plugins=() if self._plugins is None else self._plugins.rows(),
             memory=plan.memory,
             cpus=plan.cpus,
+            origins=plan.origins,
         )
         return node_status(facts, written.conditions if written else plan.conditions)
 

@@ -26,6 +26,7 @@ from stoker_sidecar.wire.fetcher_protocol import (
     Remove,
     Reply,
     Request,
+    Shares,
     Tune,
     Upcoming,
     Watch,
@@ -72,7 +73,7 @@ class FetcherClient:
             client._give_up("the connection was closed")
             writer.close()
 
-    async def request(self, request: Configure | Remove | Tune | Have | Ahead | Upcoming) -> Reply:
+    async def request(self, request: Configure | Remove | Shares | Tune | Have | Ahead | Upcoming) -> Reply:
         """Send a request and wait for its reply. Raises FetcherUnavailable."""
         number = next(self._ids)
         self._replies[number] = asyncio.get_running_loop().create_future()
@@ -200,6 +201,7 @@ class _Conversation:
         self._held = held
         self._sent: dict[str, Configure] = {}
         self._tuned: dict[VersionKey, Tune] = {}
+        self._shared = Shares()
         self._busy: set[str] = set()
 
     async def run(self) -> None:
@@ -213,18 +215,20 @@ class _Conversation:
                         tasks.create_task(self._say(uid, command))
                 await self._plan.changes.wait(token, TRY_AGAIN_SECONDS)
 
-    def _due(self) -> list[Configure | Remove | Tune]:
+    def _due(self) -> list[Configure | Remove | Shares | Tune]:
         if self._plan.generation is None:
             return []
         held = self._held()
         target = wanted(self._plan.datasets, self._plan.credentials, held)
         planned, on_disk = self._plan.planned.keys(), self._plan.on_disk
         due = commands(planned, target, self._sent, on_disk, held, self._plan.kept)
-        # First: what a dataset is to do next it does by the rules.
-        return [*tunings(self._plan.tunings, self._tuned, self._sent), *due]
+        shares = Shares(tuple(share.wire() for share in self._plan.shares))
+        # First: what a dataset is to do next it does by the rules, and within the shares.
+        news = [shares] if shares != self._shared else []
+        return [*news, *tunings(self._plan.tunings, self._tuned, self._sent), *due]
 
-    async def _say(self, uid: str, command: Configure | Remove | Tune) -> None:
-        if not isinstance(command, Tune):
+    async def _say(self, uid: str, command: Configure | Remove | Shares | Tune) -> None:
+        if not isinstance(command, Tune | Shares):
             self._plan.take_kept(uid, kept_meanwhile(self._sent.get(uid), command))
         try:
             reply = await self._client.request(command)
@@ -232,11 +236,14 @@ class _Conversation:
             self._busy.discard(uid)
         if isinstance(reply, Failed):
             # Tried again after TRY_AGAIN_SECONDS; the fetcher's own progress says what is wrong with a dataset.
-            log.warning("the fetcher refused to %s dataset %s: %s", type(command).__name__.lower(), uid, reply.message)
+            what = f"dataset {uid}" if uid else "origins"
+            log.warning("the fetcher refused to %s %s: %s", type(command).__name__.lower(), what, reply.message)
             return
         if isinstance(command, Configure):
             self._sent[uid] = command
             self._plan.take_kept(uid, command.held)
+        elif isinstance(command, Shares):
+            self._shared = command
         elif isinstance(command, Tune):
             self._tuned[command.uid, command.digest] = command
         else:
@@ -252,5 +259,8 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return _first(error) if isinstance(error, BaseExceptionGroup) else error
 
 
-def _uid(command: Configure | Remove | Tune) -> str:
+def _uid(command: Configure | Remove | Shares | Tune) -> str:
+    """Return whom it is about; empty for the node."""
+    if isinstance(command, Shares):
+        return ""
     return str(command.dataset["uid"]) if isinstance(command, Configure) else command.uid

@@ -118,11 +118,20 @@ class _StateCollector(Collector):
         yield GaugeMetricFamily(
             "stoker_fetcher_connected", "1 while the fetcher answers.", int(self._plan.fetcher_connected)
         )
+        yield from self._origins()
         yield from (self._figure(*figure) for figure in _FIGURES)
         yield from (self._count(*count) for count in _COUNTS)
         yield self._folders()
         yield self._errors()
         yield self._mounts_by_mode()
+
+    def _origins(self) -> Iterator[Metric]:
+        counts = self._plan.origin_counts
+        text = "Requests for object stores that had to wait for their turn at this node."
+        yield CounterMetricFamily("stoker_origin_held_requests", text, counts.held)
+        yield GaugeMetricFamily("stoker_origin_waiting_requests", "Those that wait now.", counts.waiting)
+        text = "Times that an object store asked for less (SlowDown), and this node went slower."
+        yield CounterMetricFamily("stoker_origin_slowdowns", text, counts.slowdowns)
 
     def _figure(self, name: str, text: str, value: Callable[[NodeDatasetStatus], float]) -> Metric:
         family = GaugeMetricFamily(name, text, labels=("namespace", "dataset"))

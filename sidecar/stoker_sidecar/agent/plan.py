@@ -13,12 +13,13 @@ from stoker_api.meta import Condition
 from stoker_api.names import ANNOTATION_OBSERVE, ANNOTATION_TUNING
 from stoker_api.node_storage import CacheFolder
 from stoker_api.nodecache import NodeCache, NodeDataset, NodeDatasetStatus
+from stoker_api.origin import NodeOrigin, OriginShare
 from stoker_sidecar.agent.core.status import DiskFigures
 from stoker_sidecar.errors import ProtocolError
 from stoker_sidecar.volumes.core.publish import VersionKey
 from stoker_sidecar.volumes.synchronization import Changes
 from stoker_sidecar.wire.credentials import Credentials
-from stoker_sidecar.wire.fetcher_protocol import Count, Notice, Progress, Tune
+from stoker_sidecar.wire.fetcher_protocol import Count, Notice, OriginCounts, Progress, Tune
 
 
 class NodePlan:
@@ -54,6 +55,9 @@ class NodePlan:
         self.notices: tuple[Notice, ...] = ()  # of the fetcher, the oldest first
         self.memory = NodeMemory()  # what Datasets keep there
         self.cpus = ""  # what the fetcher runs on
+        self.shares: tuple[OriginShare, ...] = ()  # what may be asked of object stores
+        self.origins: tuple[NodeOrigin, ...] = ()  # what is asked of them
+        self.origin_counts = OriginCounts()
         self.fetcher_connected = False
         self._fetcher_since = clock()
         self.credentials: dict[str, Credentials] = {}
@@ -68,6 +72,7 @@ class NodePlan:
         self.observed = cache.metadata.annotations.get(ANNOTATION_OBSERVE) != ObservePolicy.OFF
         self.tuned = cache.metadata.annotations.get(ANNOTATION_TUNING) != ObservePolicy.OFF
         self.datasets = cache.spec.datasets
+        self.shares = cache.spec.origins
         self.keep_unlisted, self.keep = cache.spec.keep_unlisted, frozenset(cache.spec.keep)
         self.unobserved = frozenset(row.uid for row in self.datasets if row.observe is ObservePolicy.OFF)
         self._by_name = {(dataset.namespace, dataset.name): dataset for dataset in self.datasets}
@@ -105,6 +110,8 @@ class NodePlan:
         self.folders = tuple(_folder(wire) for wire in progress.folders)
         self.counts, self.notices = progress.counts, progress.notices
         self.memory, self.cpus = _memory(progress.memory), progress.cpus
+        self.origins = tuple(_origin(wire) for wire in progress.origins)
+        self.origin_counts = progress.origin_counts
         self._from_fetcher = True
         self.changes.mark()
 
@@ -207,6 +214,13 @@ def _memory(wire: Mapping[str, Any]) -> NodeMemory:
         return NodeMemory.model_validate(wire)
     except ValidationError as error:
         raise ProtocolError(f"the fetcher sent figures of memory that cannot be read: {error}") from error
+
+
+def _origin(wire: Mapping[str, Any]) -> NodeOrigin:
+    try:
+        return NodeOrigin.model_validate(wire)
+    except ValidationError as error:
+        raise ProtocolError(f"the fetcher sent an origin that cannot be read: {error}") from error
 
 
 def _row(wire: Mapping[str, Any]) -> NodeDatasetStatus:

@@ -16,6 +16,7 @@ from stoker_sidecar.fetcher.core.lanes import WarmSlots
 from stoker_sidecar.fetcher.core.page_room import MemoryFigures
 from stoker_sidecar.fetcher.core.version_tuning import DatasetTuning
 from stoker_sidecar.fetcher.download.neighbours import Meet, meet_by_tls
+from stoker_sidecar.fetcher.download.origin_gate import OriginGate
 from stoker_sidecar.fetcher.download.piece_sources import InProcess, PieceFetcher, PieceSource
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
 from stoker_sidecar.fetcher.download.policy import PolicyFactory
@@ -103,6 +104,7 @@ class NodeContext:
     downloads: DownloadSettings
     news: asyncio.Event
     pages: PageCache
+    gate: OriginGate
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,10 @@ come in beside them and only share the versions.
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
+from math import inf
 
 from stoker_api.nodecache import ListingResult, NodeDataset
+from stoker_api.times import parse_time
 from stoker_sidecar.errors import InUse, SidecarError
 from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.choosing import choose
@@ -61,7 +63,7 @@ class DatasetCache:
         listing = partial(node.listings.run, config.namespace, self._list_step)
         self.list_loop = DatasetLoop(f"{name}, listing", listing, node.outside.backoff)
         self.version_loop = DatasetLoop(name, self._version_step, node.outside.backoff)
-        self._source = StorePieceSource(self._handle(config, credentials), node.outside.fetcher)
+        self._source = StorePieceSource(self._handle(config, credentials), node.outside.fetcher, node.gate)
         self.budget = SpaceBudget(config, node.folders, wake=self.version_loop.poke)
         self._tuning = DatasetTuning()
         poke = self.version_loop.poke
@@ -92,7 +94,7 @@ class DatasetCache:
         if held or self.held:
             self.budget.last_use.use()
         if self.warming is not None:
-            self.warming.share.priority = config.priority
+            self.warming.share.priority, self.warming.share.due = config.priority, _due(config)
         self.budget.config, self.budget.held = config, held
         if self._running is not None and self._running[0] != config.listing_id:
             self._running[1].cancel()  # what it finds is not asked for any more, and it may take hours
@@ -193,12 +195,11 @@ class DatasetCache:
             self.version_loop.poke()
 
     async def _list(self, wanted: str) -> None:
-        store = await self._source.handle.store()
         home = self._node.folders.home(self.uid)
         listed = ListedSoFar(self.telemetry, home.disk)
         with self.versions.placing() as place:
             listing = await self._unless_another_is_wanted(
-                wanted, list_source(store, self.config.source, home.dataset, wanted, place, listed.add)
+                wanted, list_source(self._source, self.config.source, home.dataset, wanted, place, listed.add)
             )
             if listing is not None:
                 self.listing = listing
@@ -303,7 +304,8 @@ class DatasetCache:
                 return RETRY_LEFT  # dropped meanwhile, since another needed its room more
         slots, outside = self._node.slots, self._node.outside
         limits = WarmLimits(self.uid, slots, self._limit(), self.version_loop.poked, outside.clock, outside.sleep)
-        share = WarmShare(self.config.priority, failing=self.version_loop.error is not None)
+        failing = self.version_loop.error is not None
+        share = WarmShare(self.config.priority, failing=failing, due=_due(self.config))
         self.warming = self._passes.make(fetching, order, limits, share, self.config)
         self.settled &= not (eager and fetching is self.current_fetching)
         slots.warming[self.uid] = share
@@ -407,3 +409,8 @@ class DatasetCache:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _due(config: NodeDataset) -> float:
+    """Return when it is to be warm, in seconds since the epoch; infinite where nobody says."""
+    return parse_time(config.warm_by) or inf

@@ -9,12 +9,13 @@ import struct
 import zlib
 
 from stoker_sidecar.errors import ProtocolError
-from stoker_sidecar.wire.fetcher_protocol import Configure, decode_request, encode_request
+from stoker_sidecar.wire.fetcher_protocol import Configure, Shares, decode_request, encode_request
 
 _log = logging.getLogger(__name__)
 _HEADER = struct.Struct("<QQI")  # sequence number, bytes of the body, CRC-32 of both numbers and the body
 # Offset of the second half, and the most that a half holds. The file is sparse: only what is written takes memory.
 _HALF = 1 << 30
+_SHARES = "shares"  # the key of what is of no dataset; no UID is written so
 
 
 def pack(sequence: int, body: bytes) -> bytes:
@@ -33,8 +34,9 @@ def unpack(half: bytes) -> tuple[int, bytes] | None:
 
 
 class HandoffState:
-    """The ``Configure`` requests of all datasets, in the memory file ``fd`` (None: nothing outlives this process).
+    """The ``Configure`` requests of all datasets and the last ``Shares``, in the memory file ``fd``.
 
+    None: nothing outlives this process.
     Written to two halves in turn, so that a kill in mid-write leaves the one before.
     """
 
@@ -56,6 +58,18 @@ class HandoffState:
             return
         if isinstance(request, Configure):
             self._lines[_uid(request)] = line
+        elif isinstance(request, Shares):
+            self._lines[_SHARES] = line
+
+    @property
+    def shares(self) -> list[Shares]:
+        """The last shares of object stores, where there are any."""
+        decoded = (decode_request(line)[1] for key, line in self._lines.items() if key == _SHARES)
+        return [request for request in decoded if isinstance(request, Shares)]
+
+    def shared(self, request: Shares) -> None:
+        """Remember it instead of what was said of shares before."""
+        self._remember(_SHARES, request)
 
     @property
     def requests(self) -> list[Configure]:
@@ -65,9 +79,12 @@ class HandoffState:
 
     def configured(self, request: Configure) -> None:
         """Remember it instead of what was said of its dataset before."""
+        self._remember(_uid(request), request)
+
+    def _remember(self, key: str, request: Configure | Shares) -> None:
         line = encode_request(0, request)
-        if self._lines.get(_uid(request)) != line:
-            self._lines[_uid(request)] = line
+        if self._lines.get(key) != line:
+            self._lines[key] = line
             self._write()
 
     def removed(self, uid: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
 from stoker_api.dataset_source import Source
 from stoker_api.dataset_status import SkippedKeys
@@ -17,13 +18,21 @@ from stoker_sidecar.fetcher.space.cache_disk import CacheDisk
 from stoker_sidecar.fetcher.telemetry import Telemetry
 from stoker_sidecar.linux.files import disk_errors, replace_text, sync_file
 from stoker_sidecar.linux.libc import give_back_memory
-from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.builder import ManifestBuilder
 from stoker_sidecar.version.layout import DatasetPaths, VersionPaths
 from stoker_sidecar.version.manifest import ManifestInfo
 from stoker_sidecar.version.objects import ListedObject, selector
 from stoker_sidecar.wire.fetcher_protocol import LISTED_OBJECTS
+
+
+class ListedSource(Protocol):
+    """What is listed: an object store, or who asks one at a pace."""
+
+    def list(self) -> AsyncIterator[Sequence[ListedObject]]:
+        """Yield pages of all objects, as ObjectStore does."""
+        ...
+
 
 Destination = Callable[[ManifestInfo], VersionPaths]  # which folder a version goes to, now that its size is known
 
@@ -62,7 +71,7 @@ class ListedSoFar:
 
 
 async def list_source(
-    store: ObjectStore,
+    store: ListedSource,
     source: Source,
     paths: DatasetPaths,
     listing_id: str,
@@ -125,7 +134,7 @@ async def _fill(
         ) from error
 
 
-async def _bounded(store: ObjectStore, uri: str, limits: ListingLimits) -> AsyncIterator[Sequence[ListedObject]]:
+async def _bounded(store: ListedSource, uri: str, limits: ListingLimits) -> AsyncIterator[Sequence[ListedObject]]:
     """Yield the pages of a listing. Raises SourceTooLarge, and ServerError for a listing that does not get on."""
     seen = empty = 0
     async for page in store.list():

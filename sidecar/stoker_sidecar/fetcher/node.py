@@ -14,11 +14,13 @@ from pydantic import ValidationError
 
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodeDataset
+from stoker_api.origin import OriginShare
 from stoker_sidecar.errors import CacheDiskFailed, DiskFull, NotYetConfigured, ProtocolError
 from stoker_sidecar.fetcher.context import DownloadSettings, ListingSlots, NodeContext, NodeDependencies
 from stoker_sidecar.fetcher.core.lanes import Bounds, WarmSlots
 from stoker_sidecar.fetcher.core.version_tuning import VersionTuning
 from stoker_sidecar.fetcher.dataset import DatasetCache
+from stoker_sidecar.fetcher.download.origin_gate import OriginGate
 from stoker_sidecar.fetcher.download.pipeline import Pipeline
 from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
 from stoker_sidecar.fetcher.foreseen_pages import ForeseenPages
@@ -50,6 +52,7 @@ from stoker_sidecar.wire.fetcher_protocol import (
     Progress,
     Read,
     ReadDone,
+    Shares,
     Tune,
     Upcoming,
 )
@@ -123,6 +126,7 @@ class CacheNode:
             ),
             news=self.news,
             pages=PageCache(outside.memory),
+            gate=OriginGate(outside.clock, outside.now),
         )
 
     async def open(self) -> None:
@@ -145,6 +149,14 @@ class CacheNode:
             self._context.evictor.add(dataset.budget)
             await dataset.start()
         dataset.configure(config, request.credentials, Counter(request.held))
+
+    def share(self, request: Shares) -> None:
+        """Take what this node may ask of object stores. Raises ProtocolError when it does not parse."""
+        try:
+            shares = [OriginShare.model_validate(row) for row in request.rows]
+        except ValidationError as error:
+            raise ProtocolError(f"the shares of origins do not parse: {error}") from error
+        self._context.gate.set_shares(shares)
 
     def tune(self, request: Tune) -> None:
         """Take how files of a version are to be treated. Raises NotYetConfigured and ProtocolError."""
@@ -263,6 +275,8 @@ class CacheNode:
             notices=self._notices.last,
             memory=self._pinning.status().wire(),
             cpus=self._cpus,
+            origins=tuple(row.wire() for row in self._context.gate.rows()),
+            origin_counts=self._context.gate.counts,
         )
 
     async def close(self) -> None:

@@ -25,6 +25,7 @@ from stoker_sidecar.wire.fetcher_protocol import (
     Repaired,
     Reply,
     Request,
+    Shares,
     Tune,
     Upcoming,
     Watch,
@@ -55,6 +56,8 @@ class Server:
 
     async def start(self) -> None:
         """Take up what an earlier process was told, then listen; a socket that it left is replaced."""
+        for shares in self._handoff.shares:  # before anything is asked of a source
+            await self._take_up(shares)
         await asyncio.gather(*map(self._take_up, self._handoff.requests))
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._path.unlink(missing_ok=True)
@@ -65,10 +68,10 @@ class Server:
         os.chmod(self._path, 0o666)  # noqa: PTH101 -- Path.chmod follows the same call
         self._looking = asyncio.create_task(self._look_after())
 
-    async def _take_up(self, request: Configure) -> None:
+    async def _take_up(self, request: Configure | Shares) -> None:
         reply = await self._answer(request)
         if isinstance(reply, Failed):
-            _log.error("a dataset that an earlier fetcher served waits for the agent: %s", reply.message)
+            _log.error("what an earlier fetcher was told waits for the agent: %s", reply.message)
 
     async def close(self) -> None:
         """Stop listening, end all connections."""
@@ -91,7 +94,7 @@ class Server:
         else:
             await connection.send(number, await self._answer(request))
 
-    async def _answer(self, request: Configure | Remove | Tune | Read | Have | Ahead | Upcoming) -> Reply:
+    async def _answer(self, request: Configure | Remove | Shares | Tune | Read | Have | Ahead | Upcoming) -> Reply:
         try:
             return await self._do(request)
         except SidecarError as error:
@@ -100,7 +103,7 @@ class Server:
             _log.exception("unexpected error in %s", type(request).__name__)
             return Failed(errno.EIO, f"unexpected error: {error!r}", InternalError.reason)
 
-    async def _do(self, request: Configure | Remove | Tune | Read | Have | Ahead | Upcoming) -> Reply:
+    async def _do(self, request: Configure | Remove | Shares | Tune | Read | Have | Ahead | Upcoming) -> Reply:
         match request:
             case Read():
                 return await self._node.read(request)
@@ -110,6 +113,9 @@ class Server:
             case Remove(uid):
                 await self._node.remove(uid)
                 self._handoff.removed(uid)
+            case Shares():
+                self._node.share(request)
+                self._handoff.shared(request)
             case Tune():
                 self._node.tune(request)
             case Ahead():

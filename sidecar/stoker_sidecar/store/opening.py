@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from stoker_api.dataset_source import Source
+from stoker_api.origin import origin_names
 from stoker_sidecar.store.base import ObjectStore, Retry
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.core.location import S3Location, parse_location
@@ -35,6 +36,7 @@ class StoreHandle:
 
     def __init__(self, source: Source, credentials: Credentials, open_store: OpenStore) -> None:
         self.source = source
+        self.origin = origin_names(source)  # what caps it; None: nothing
         self.credentials = credentials
         self._open_store = open_store
         self._store: ObjectStore | None = None

@@ -37,6 +37,12 @@ class Remove(Struct, frozen=True, tag_field="op", tag="remove"):
     uid: str
 
 
+class Shares(Struct, frozen=True, tag_field="op", tag="shares"):
+    """Ask object stores for no more than this. ``rows``: OriginShare wire; what is not named is not capped."""
+
+    rows: Annotated[tuple[Mapping[str, Any], ...], Meta(max_length=4096)] = ()
+
+
 class Watch(Struct, frozen=True, tag_field="op", tag="watch"):
     """Answer with ``Progress`` at once and on change, at most once a second."""
 
@@ -185,7 +191,7 @@ class Had(Struct, frozen=True, tag_field="reply", tag="had"):
 
 
 class Done(Struct, frozen=True, tag_field="reply", tag="done"):
-    """Configure, Remove, Tune or Ahead was done."""
+    """Configure, Remove, Shares, Tune or Ahead was done."""
 
 
 class Passed(Struct, frozen=True, tag_field="reply", tag="passed"):
@@ -248,6 +254,18 @@ class Count(NamedTuple):
     value: int
 
 
+class OriginCounts(NamedTuple):
+    """What the gate in front of object stores counted since the fetcher started.
+
+    ``held``: requests that had to wait; ``waiting``: at this moment; ``slowdowns``: that this node answered by going
+    slower.
+    """
+
+    held: int = 0
+    waiting: int = 0
+    slowdowns: int = 0
+
+
 class Notice(NamedTuple):
     """Something to tell once. ``number`` grows, across restarts too; ``uid``: of the dataset, empty for the node."""
 
@@ -263,7 +281,7 @@ class Progress(Struct, frozen=True, tag_field="reply", tag="progress", rename="c
     ``orphans``: datasets on the disk that no one configured, with their versions. ``folders``: CacheFolder wire, the
     preferred one first.
     ``notices``: the last few, the oldest first. ``memory``: NodeMemory wire. ``cpus``: what the
-    fetcher runs on, for people.
+    fetcher runs on, for people. ``origins``: NodeOrigin wire.
     """
 
     datasets: tuple[Mapping[str, Any], ...]
@@ -276,9 +294,11 @@ class Progress(Struct, frozen=True, tag_field="reply", tag="progress", rename="c
     notices: tuple[Notice, ...] = ()
     memory: Mapping[str, Any] = {}
     cpus: str = ""
+    origins: tuple[Mapping[str, Any], ...] = ()
+    origin_counts: OriginCounts = OriginCounts()
 
 
-Request = Configure | Remove | Tune | Watch | Read | Follow | Have | Ahead | Upcoming
+Request = Configure | Remove | Shares | Tune | Watch | Read | Follow | Have | Ahead | Upcoming
 Reply = Done | Passed | Had | ReadDone | Failed | Progress | Repaired
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from awscrt.checksums import crc64nvme
 
 from stoker_api.dataset_source import Source
 from stoker_sidecar.errors import CacheDiskFailed, ObjectGone, SourceChanged
+from stoker_sidecar.fetcher.download.origin_gate import OriginGate
 from stoker_sidecar.fetcher.download.piece_sources import InProcess, PieceFetcher, StorePieceSource
 from stoker_sidecar.fetcher.download.worker_pool import WorkerPool
 from stoker_sidecar.store.base import ObjectStore
@@ -71,7 +73,7 @@ async def fetcher(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         await pool.open()
         work = pool
     handle = StoreHandle(Source(uri=f"file://{tmp_path}/source"), AmbientCredentials(), _open_store)
-    source = StorePieceSource(handle, work)
+    source = StorePieceSource(handle, work, OriginGate(time.monotonic, time.time))
     yield FolderFetcher(source, tmp_path)
     await source.retire(handle)
     await pool.close()

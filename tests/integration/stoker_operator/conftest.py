@@ -14,6 +14,7 @@ from stoker_api.dataset import Dataset
 from stoker_kube.client import KubeClient
 from stoker_kube.errors import NotFound
 from stoker_kube.resources import DATASETS, EVENTS, NODE_CACHES, PODS, SERVICE_ACCOUNTS, Kind
+from stoker_operator.core.origin_policy import OriginPolicy
 from stoker_operator.front_door import FrontDoor
 from stoker_operator.leader import Leader
 from stoker_operator.mirror.state import ClusterState
@@ -22,6 +23,11 @@ from tests.support.apiserver import ApiServer
 from tests.support.kinds import NAMESPACES
 from tests.support.waiting import all_sockets_closed, eventually, eventually_async
 
+# Of buckets that only the tests of caps use, one each: nodes of earlier tests count as long as their NodeCaches are there.
+CAPS = {
+    "caps": [{"bucket": f"capped-{number}", "bytesPerSecond": "1G", "price": {"perGB": 50}} for number in range(3)],
+    "currency": "EUR",
+}
 SECONDS = 30.0  # a loaded two-core machine; passes take milliseconds
 
 
@@ -140,7 +146,7 @@ async def world(apiserver: ApiServer, monkeypatch: pytest.MonkeyPatch) -> AsyncI
         state = ClusterState(namespace)
         front_door = FrontDoor(kube, state)
         watching = asyncio.create_task(front_door.run())
-        leader = Leader(kube, state)
+        leader = Leader(kube, state, origins=OriginPolicy.model_validate(CAPS))
         leading = asyncio.create_task(leader.run(front_door.wait_whole, stop))
         made = World(kube, namespace, label=namespace)
         yield made

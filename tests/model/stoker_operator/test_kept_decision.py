@@ -12,11 +12,14 @@ from stoker_api import names
 from stoker_api.dataset import Dataset
 from stoker_api.dataset_status import DatasetStatus
 from stoker_api.nodecache import NodeCache, NodeDataset, NodeDatasetStatus, NodePhase
+from stoker_api.origin import OriginShare
+from stoker_api.times import format_time
 from stoker_api.trainingjob import TrainingJob
 from stoker_operator.core.class_limits import ClassTerms
 from stoker_operator.core.dataset_decision import Decision, decide_datasets
 from stoker_operator.core.kept_decision import KeptDecision
 from stoker_operator.core.listing import new_id
+from stoker_operator.core.origin_ledger import NO_SHARES, OriginShares
 from stoker_operator.core.plan import DatasetPlan
 from stoker_operator.core.tuning import ClusterTuning
 from stoker_operator.core.views import ClusterView, InvalidDataset, NodeView, PodView, Taint
@@ -58,6 +61,7 @@ class World:
     pods: dict[str, PodView] = field(default_factory=dict)
     jobs: dict[str, TrainingJob] = field(default_factory=dict)
     tuning: ClusterTuning = field(default_factory=ClusterTuning)
+    shares: OriginShares = NO_SHARES
     wanted: dict[str, frozenset[str]] = field(default_factory=dict)
     versions: dict[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
     closed: set[str] = field(default_factory=set)
@@ -72,6 +76,7 @@ class World:
             pods=dict(self.pods),
             training_jobs=dict(self.jobs),
             tuning=self.tuning,
+            shares=self.shares,
         )
 
     def may_be_given(self, plan: DatasetPlan) -> bool:
@@ -85,6 +90,9 @@ def draw_dataset(pick: Random, name: str) -> Dataset:
         warm["nodes"] = pick.sample(NODES, pick.randint(1, 3))
     if pick.randint(0, 3) == 0:
         warm["policy"] = pick.choice(["OnDemand", "Manual"])
+    if pick.randint(0, 4) == 0:
+        due = format_time(NOW + pick.choice([-100, 20, 500]))
+        warm["deadline"] = pick.choice([{"at": due}, {"daily": due[11:16]}])
     cache: dict[str, Any] = {"replicas": replicas, "pinned": pick.randint(0, 4) == 0}
     if pick.randint(0, 3) == 0:
         cache["nodeSelector"] = {"disk": "ssd"}
@@ -142,7 +150,7 @@ def change(pick: Random, world: World) -> None:
     name, node = pick.choice(NAMES), pick.choice(NODES)
     key = f"vision/{name}"
     kinds = ["dataset", "cache", "cache", "row", "row", "room", "room", "address", "node", "pod", "wanted", "time"]
-    kinds += ["time", "terms", "invalid", "gone", "closed", "job", "tuning"]
+    kinds += ["time", "terms", "invalid", "gone", "closed", "job", "tuning", "shares"]
     match pick.choice(kinds):
         case "dataset":
             world.datasets[key] = draw_dataset(pick, name)
@@ -173,6 +181,8 @@ def change(pick: Random, world: World) -> None:
             world.jobs["vision/ddp"] = draw_job(pick)
         case "tuning":
             world.tuning = ClusterTuning(enabled=pick.random() < 0.5, default=pick.choice(["", "slow"]))
+        case "shares":
+            world.shares = draw_shares(pick)
         case "terms":
             world.terms[key] = pick.choice(TERMS)
         case "closed":
@@ -185,6 +195,14 @@ def change(pick: Random, world: World) -> None:
             )
             if table:
                 del table[pick.choice(sorted(table))]
+
+
+def draw_shares(pick: Random) -> OriginShares:
+    """Make what nodes may ask the Datasets' bucket, and all together, for."""
+    rows = [OriginShare(name=name, bytes_per_second=pick.choice([10, 20])) for name in ("s3://bucket", "*")]
+    beginning = {row.name: row for row in rows if pick.random() < 0.5}
+    by_node = {node: {rows[0].name: rows[0]} for node in NODES if pick.random() < 0.3}
+    return OriginShares(beginning, by_node, frozenset({"s3://bucket"} if pick.random() < 0.5 else ()))
 
 
 def with_other(pick: Random, cache: NodeCache, what: str) -> NodeCache:

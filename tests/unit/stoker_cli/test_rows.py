@@ -134,3 +134,14 @@ def test_the_pods_of_a_dataset_are_those_that_have_it_mounted() -> None:
     status = {"workloads": [mounted.wire(), other.wire()]}
     cache = NodeCache.model_validate({"metadata": {"name": "node-1"}, "status": status})
     assert rows.readers([cache], dataset()) == [("node-1", mounted)]
+
+
+def test_a_forecast_is_the_operators_word_or_why_there_is_none() -> None:
+    forecast = {"originBytes": 1, "message": "1 B from the source in about 1 requests"}
+    listed = {"version": "1" * 64}
+
+    assert rows.forecast(make_dataset(status=listed | {"forecast": forecast})) == (
+        "vision/imagenet: 1 B from the source in about 1 requests."
+    )
+    assert rows.forecast(make_dataset(status=listed)) == "vision/imagenet: nothing is left to fetch."
+    assert "not listed yet" in rows.forecast(make_dataset())

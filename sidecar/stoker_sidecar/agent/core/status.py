@@ -22,6 +22,7 @@ from stoker_api.nodecache import (
     NodePhase,
     NodePlugin,
 )
+from stoker_api.origin import NodeOrigin
 from stoker_api.tuning import NodeProfile, NodeRuleFigures
 from stoker_sidecar.volumes.core.publish import VersionKey
 
@@ -48,6 +49,7 @@ _MOST_EXAMPLES = 500
 # Datasets that are on the disk and in no plan yet, and versions of each, of which the operator is told.
 _MOST_FOUND, _MOST_RETAINED = 1000, 5
 
+_ORIGIN_FIGURES = {"bytes_per_second": 0, "milli_requests_per_second": 0}
 _FOLDER_FIGURES = {"capacity_bytes": 0, "used_bytes": 0, "available_bytes": 0}
 
 
@@ -90,6 +92,7 @@ class Facts:
     plugins: tuple[NodePlugin, ...] = ()  # that were asked
     memory: NodeMemory = field(default_factory=NodeMemory)
     cpus: str = ""  # what the fetcher runs on, and what is wrong with those that were asked for
+    origins: tuple[NodeOrigin, ...] = ()
 
 
 def steady(now: DiskFigures, last: DiskFigures) -> DiskFigures:
@@ -136,6 +139,7 @@ def node_status(facts: Facts, conditions: Iterable[Condition] = ()) -> NodeCache
         used=format_bytes(facts.disk.used),
         cache_folders=facts.folders,
         memory=facts.memory,
+        origins=facts.origins,
         cpus=facts.cpus,
         warming=f"{busy}/{len(facts.plan)}",
         dataset_count=len(datasets),
@@ -271,5 +275,6 @@ def _without_figures(status: NodeCacheStatus) -> NodeCacheStatus:
         "workloads": (),
         "tuning": (),
         "memory": NodeMemory(),
+        "origins": tuple(row.model_copy(update=_ORIGIN_FIGURES) for row in status.origins),
     }
     return status.model_copy(update={"datasets": rows, "cache_folders": folders} | figures)

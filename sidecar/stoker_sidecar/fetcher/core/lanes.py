@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from math import inf
 
 from stoker_sidecar.fetcher.core.bandwidth import NOBODY, BandwidthShares, Sharer
 from stoker_sidecar.fetcher.core.concurrency import AdaptiveLimit
@@ -213,22 +214,29 @@ class Lanes:
 class WarmShare:
     """A dataset that has something to fetch. ``failing``: its last request failed, so one request tries at a time.
 
-    ``bandwidth``: the share of the node's that what it fetches now has at most, while others warm.
+    ``bandwidth``: the share of the node's that what it fetches now has at most, while others warm. ``due``: when it is
+    to be warm, in seconds since the epoch; infinite where nobody says.
     """
 
     priority: int
     failing: bool = False
     bandwidth: float = 1.0
+    due: float = inf
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """Whose turn it is: the lowest one's."""
+        return -self.priority, self.due
 
 
 def warm_slots(datasets: Mapping[str, WarmShare], total: int) -> dict[str, int]:
     """Share the node's warm-up requests among its datasets: uid -> requests in flight.
 
-    Highest priority shares what is left after one request for each other dataset. ``total``: what the node may have in
-    flight. Nobody gets less than one.
+    Highest priority, and of that who is due first, shares what is left after one request for each other dataset.
+    ``total``: what the node may have in flight. Nobody gets less than one.
     """
-    healthy = {uid: dataset.priority for uid, dataset in datasets.items() if not dataset.failing}
-    first = {uid: datasets[uid].bandwidth for uid, priority in healthy.items() if priority == max(healthy.values())}
+    healthy = {uid: dataset.rank for uid, dataset in datasets.items() if not dataset.failing}
+    first = {uid: datasets[uid].bandwidth for uid, rank in healthy.items() if rank == min(healthy.values())}
     parts = _divided(total - (len(datasets) - len(first)), first)
     return {uid: max(1, parts.get(uid, 1)) for uid in datasets}
 

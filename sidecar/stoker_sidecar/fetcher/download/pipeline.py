@@ -10,6 +10,7 @@ from stoker_sidecar.fetcher.core.bandwidth import NOBODY, BandwidthShares, Share
 from stoker_sidecar.fetcher.core.concurrency import AdaptiveLimit
 from stoker_sidecar.fetcher.core.lanes import Bounds, Lane, Lanes, QueuedRequest
 from stoker_sidecar.fetcher.core.readahead import Readahead
+from stoker_sidecar.fetcher.download.origin_gate import ON_BEHALF
 from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.wire.fetcher_protocol import WEIGHT_NORMAL
 
@@ -77,6 +78,7 @@ class Slot:
             await self._decision()
         if not self._wanted:
             raise NotWanted("newer readahead took its place")
+        ON_BEHALF.set(self._request)  # of this task: what it asks an origin for is asked for in this lane
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -27,7 +27,29 @@ _FOR_NOW = {
     "TokenRefreshRequired": "the session token has expired: renew the Secret, unless a role's keys renew themselves",
     "RequestTimeTooSkewed": "the clocks of the node and of the server differ too much: set the node's clock",
 }
-_THROTTLED = frozenset({"SlowDown", "Throttling", "ThrottlingException", "TooManyRequests", "RequestLimitExceeded"})
+# SlowDown of AWS, MinIO, Ceph and most others; the rest of AWS's, as its SDKs retry them; ServerBusy and the like of
+# gateways. MinIO's SlowDownRead is none of them: disks of an object are missing, and asking less helps nothing.
+_THROTTLED = frozenset(
+    {
+        "BandwidthLimitExceeded",
+        "EC2ThrottledException",
+        "LimitExceededException",
+        "PriorRequestNotComplete",
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "ServerBusy",
+        "ServiceUnavailable",
+        "SlowDown",
+        "ThrottledException",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequests",
+        "TooManyRequestsException",
+    }
+)
+_LIMIT_EXCEEDED = "LimitExceeded"  # how Alibaba's end: TotalQpsLimitExceeded, DownloadTrafficRateLimitExceeded
 _WRONG_REGION = frozenset({"PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"})
 _NOT_IMPLEMENTED = 501
 _GONE = frozenset({"", "NoSuchKey", "NoSuchVersion", "404"})
@@ -138,12 +160,18 @@ def response_error(response: ErrorResponse, bucket: str, key: str = "") -> Sourc
         )
     if is_elsewhere(response):
         return _elsewhere(response, what)
-    if code in _THROTTLED or response.status == 429:
+    if _is_throttled(response):
         return errors.Throttled(
             f"{what} answers {code or response.status}: the server asks for fewer requests",
             retry_after=response.retry_after,
         )
     return _by_status(response, what)
+
+
+def _is_throttled(response: ErrorResponse) -> bool:
+    """Tell whether the server has more to do than it can, by its word or where it gives none (HTTP's 429 and 503)."""
+    code, busy = response.code, response.status in (429, 503)
+    return code in _THROTTLED or response.status == 429 or (busy and (not code or code.endswith(_LIMIT_EXCEEDED)))
 
 
 def is_elsewhere(response: ErrorResponse) -> bool:

@@ -53,6 +53,12 @@ def test_a_failing_dataset_of_high_priority_leaves_the_slots_to_the_others() -> 
     assert warm_slots({"a": WarmShare(5, failing=True), "b": WarmShare(0)}, 32) == {"a": 1, "b": 31}
 
 
+def test_of_one_priority_who_is_due_first_goes_first() -> None:
+    datasets = {"a": WarmShare(0), "b": WarmShare(0, due=20.0), "c": WarmShare(0, due=10.0)}
+    datasets["d"] = WarmShare(-1, due=1.0)
+    assert warm_slots(datasets, 32) == {"a": 1, "b": 1, "c": 29, "d": 1}
+
+
 @pytest.mark.parametrize(
     ("shares", "slots"),
     [((0.25, 1.0), (8, 24)), ((0.25,), (32,)), ((0.2, 0.6), (8, 24)), ((0.01, 1.0), (1, 31)), ((0.9, 1.0), (16, 16))],

@@ -7,7 +7,7 @@ import pytest
 
 from stoker_sidecar.fetcher.handoff_state import HandoffState, pack, unpack
 from stoker_sidecar.wire.credentials import StaticCredentials
-from stoker_sidecar.wire.fetcher_protocol import Configure
+from stoker_sidecar.wire.fetcher_protocol import Configure, Shares
 
 
 def _request(uid: str, secret: str = "s") -> Configure:
@@ -35,6 +35,15 @@ def test_the_next_fetcher_knows_the_last_request_of_each_dataset(memory: int) ->
     for request in (_request("a"), _request("b"), _request("a", "new")):
         first.configured(request)
     assert HandoffState(memory).requests == [_request("a", "new"), _request("b")]
+
+
+def test_the_next_fetcher_knows_the_last_shares(memory: int) -> None:
+    first = HandoffState(memory)
+    first.configured(_request("a"))
+    for rate in (1, 2):
+        first.shared(Shares(({"name": "*", "bytesPerSecond": rate},)))
+    assert HandoffState(memory).shares == [Shares(({"name": "*", "bytesPerSecond": 2},))]
+    assert HandoffState(memory).requests == [_request("a")]
 
 
 def test_a_removed_dataset_is_forgotten(memory: int) -> None:

@@ -1,0 +1,83 @@
+"""By when a Dataset is to be warm: once, or each day at a local time."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import AfterValidator, ConfigDict, Field
+
+from stoker_api.meta import Model, cel_rule
+
+DAILY_PATTERN = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
+ZONE_PATTERN = r"^[A-Za-z][A-Za-z0-9+_-]*(/[A-Za-z0-9+_-]+)*$"
+_DAILY_HINT = "must be a time of day such as 08:00"
+_ZONE_HINT = "must be the name of a time zone such as Europe/Berlin"
+
+
+def _checked_zone(name: str) -> str:
+    """Return the name as it is. Raises ValueError with a sentence where there is no such zone."""
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ValueError(f"{name!r} is not a time zone that is known here: write for example Europe/Berlin") from error
+    return name
+
+
+def _checked_time(text: str) -> str:
+    if datetime.fromisoformat(text).tzinfo is None:
+        raise ValueError(f"{text!r} names no time zone: write for example 2026-11-24T08:00:00Z")
+    return text
+
+
+class WarmDeadline(Model):
+    """A time, or a time of each day."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                cel_rule("has(self.at) != has(self.daily)", "warm.deadline takes one of at and daily"),
+                cel_rule("!has(self.timeZone) || has(self.daily)", "warm.deadline.timeZone is for daily"),
+            ]
+        }
+    )
+    at: Annotated[
+        str | None,
+        Field(
+            description="A time, such as 2026-11-24T08:00:00+01:00.",
+            max_length=64,
+            json_schema_extra={"format": "date-time"},
+        ),
+        AfterValidator(lambda text: text if text is None else _checked_time(text)),
+    ] = None
+    daily: Annotated[
+        str | None,
+        Field(
+            description="A time of each day in timeZone, such as 08:00.",
+            max_length=5,
+            pattern=DAILY_PATTERN,
+        ),
+    ] = None
+    time_zone: Annotated[
+        str | None,
+        Field(description="Of daily, such as Europe/Berlin. Absent: UTC.", max_length=64, pattern=ZONE_PATTERN),
+        AfterValidator(lambda name: name if name is None else _checked_zone(name)),
+    ] = None
+
+    def due(self, now: float) -> float | None:
+        """Return by when it is to be warm, in seconds since the epoch: the time, or the next one of each day.
+
+        None where neither is given, as the API server would not take it.
+        """
+        if self.at is not None:
+            return datetime.fromisoformat(self.at).timestamp()
+        return None if self.daily is None else _next(self.daily, self.time_zone or "UTC", now)
+
+
+def _next(daily: str, zone: str, now: float) -> float:
+    """Return the first such time of day after ``now``; one that a clock change skips counts as it would have been."""
+    hour, minute = map(int, daily.split(":"))
+    here = datetime.fromtimestamp(now, UTC).astimezone(ZoneInfo(zone))
+    due = here.replace(hour=hour, minute=minute, second=0, microsecond=0, fold=0)
+    while due.timestamp() <= now:
+        due = (due + timedelta(days=1)).replace(fold=0)
+    return due.timestamp()

@@ -1,0 +1,241 @@
+"""What every node may ask of every capped origin, kept from pass to pass: a node that reports costs its own rows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from stoker_api.nodecache import NodeCache
+from stoker_api.origin import NodeOrigin, OriginNames, OriginShare, endpoint_of
+from stoker_api.times import parse_time
+from stoker_operator.core.changed_keys import changed_keys
+from stoker_operator.core.origin_division import Amounts, CapDivision, level_for, part_of, to_share
+from stoker_operator.core.origin_policy import NO_CAP, Cap, OriginPolicy
+from stoker_operator.core.origin_slowdown import CALM, Slowdown
+
+# Hundredths of a cap: for the nodes that fetch, and for what each of the others may begin with before the operator has
+# heard of it. Two are left for the moments in which nodes come.
+_FETCHING, _BEGINNING = 90, 8
+# Shares that are written a second at most, so that a SlowDown in a cluster of thousands is no storm of writes.
+_WRITES, _MOST_SAVED = 40.0, 80.0
+_AGAIN = 1.0  # seconds until what is not given yet is tried again
+_Rates = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class OriginShares:
+    """What nodes are told. Of what is named in ``beginning`` those that fetch have more; of others they alone a limit.
+
+    ``slowed``: buckets that asked for less lately. ``look_again``: seconds since the epoch when time changes something.
+    """
+
+    beginning: Mapping[str, OriginShare] = field(default_factory=dict)
+    by_node: Mapping[str, Mapping[str, OriginShare]] = field(default_factory=dict)
+    slowed: frozenset[str] = frozenset()
+    look_again: float | None = None
+
+    def rows(self, node: str, names: frozenset[str]) -> tuple[OriginShare, ...]:
+        """Return what a node is told that has sources of these origins."""
+        own = self.by_node.get(node, {})
+        found = {**self.beginning, **own}
+        return tuple(found[name] for name in sorted(found) if name in names)
+
+
+NO_SHARES = OriginShares()
+
+
+class OriginFigures(NamedTuple):
+    """One origin, for metrics: what the ``nodes`` that fetch may use together, a second."""
+
+    name: str
+    nodes: int
+    bytes: int
+    milli_requests: int
+
+
+class OriginLedger:
+    """All origins that are capped by the administrator, or were told of by nodes to have asked for less."""
+
+    def __init__(self, policy: OriginPolicy) -> None:
+        self._policy: Final = policy
+        self._divisions: Final = {name: CapDivision(_FETCHING, cap=cap) for name, cap in policy.by_name.items()}
+        self._slowdowns: Final[dict[str, Slowdown]] = {}
+        self._caches: Mapping[str, NodeCache] = {}
+        self._fetching: Final[dict[str, frozenset[str]]] = {}  # origins that each node asks
+        self._rates: Final[dict[str, dict[str, _Rates]]] = {}  # of buckets, by node
+        self._throttled: Final[dict[tuple[str, str], float]] = {}  # when a node was told last, by node and bucket
+        self._level = 1
+        self._beginning: Mapping[str, OriginShare] = MappingProxyType({})
+        self._by_node: Final[dict[str, Mapping[str, OriginShare]]] = {}
+        self._shown = NO_SHARES
+        self._writes, self._written = _MOST_SAVED, 0.0
+        self.slowdowns = 0  # that were taken, since the start
+
+    def update(self, caches: Mapping[str, NodeCache], now: float) -> OriginShares:
+        """Take what nodes say; the same object as before where nothing is different."""
+        changed = set[str]()
+        self._relevel(len(caches))
+        for node in changed_keys(self._caches, caches):
+            cache = caches.get(node)
+            if cache is None:
+                self._forget(node)
+                changed.add(node)
+            else:
+                self._take(node, cache, now)
+        self._caches = caches
+        for name in list(self._slowdowns):
+            changed |= self._calm(name, now)
+        changed |= self._give(now)
+        self._show(changed, now)
+        return self._shown
+
+    def figures(self) -> tuple[OriginFigures, ...]:
+        """Return the administrator's origins, by name."""
+        named = ((name, self._divisions[name]) for name in sorted(self._policy.by_name))
+        return tuple(OriginFigures(name, one.fetching, *one.held) for name, one in named)
+
+    # What nodes say
+
+    def _take(self, node: str, cache: NodeCache, now: float) -> None:
+        reports = cache.status.origins
+        asked = frozenset(name for row in reports if row.fetching for name in _names(row.name))
+        before, self._fetching[node] = self._fetching.get(node, frozenset()), asked
+        for row in reports:
+            self._measure(node, row)
+        self._unmeasure(node, {row.name for row in reports})
+        for row in reports:
+            self._listen(node, row, now)
+        told = {row.name: (row.bytes_per_second, row.milli_requests_per_second) for row in cache.spec.origins}
+        confirmed = cache.status.observed_generation >= cache.metadata.generation
+        for name in before | asked | told.keys():
+            if (division := self._divisions.get(name)) is not None:
+                amounts = told.get(name)
+                if node not in division.given and self._is_beginning(name, amounts):
+                    amounts = None
+                division.note(node, fetching=name in asked, told=amounts, confirmed=confirmed, now=now)
+
+    def _listen(self, node: str, row: NodeOrigin, now: float) -> None:
+        """Take a SlowDown that this node has not told of before; what an earlier leader was told long ago is over."""
+        at, key = parse_time(row.throttled_at), (node, row.name)
+        if at <= self._throttled.get(key, now - CALM):
+            return
+        self._throttled[key] = at
+        own = self._policy.by_name.get(row.name, NO_CAP)
+        known = self._slowdowns.get(row.name)
+        if known is None:
+            self._slowdowns[row.name] = Slowdown.begun(self._measured(row.name), own, now)
+            self._begin_division(row.name)
+        elif not known.again(now):
+            return
+        self.slowdowns += 1
+        self._divisions[row.name].set_cap(self._slowdowns[row.name].cap(own))
+
+    def _begin_division(self, name: str) -> None:
+        if name in self._divisions:
+            return
+        division = self._divisions[name] = CapDivision(100, strict=False)
+        for node, asked in self._fetching.items():
+            if name in asked:
+                division.note(node, fetching=True, told=None, confirmed=False, now=0.0)
+
+    def _calm(self, name: str, now: float) -> set[str]:
+        """Let a slowed bucket be asked for more again; gives the nodes that are told nothing of it any more."""
+        slowdown, division = self._slowdowns[name], self._divisions[name]
+        own = self._policy.by_name.get(name, NO_CAP)
+        if not division.behind:
+            slowdown.rise(now)
+        if not slowdown.is_over(own):
+            division.set_cap(slowdown.cap(own))
+            return set()
+        del self._slowdowns[name]
+        for key in [key for key in self._throttled if key[1] == name]:
+            self._throttled[key] = max(self._throttled[key], now)
+        if name in self._policy.by_name:
+            division.set_cap(own)
+            return set()
+        return set(self._divisions.pop(name).given)
+
+    def _measure(self, node: str, row: NodeOrigin) -> None:
+        rates = (row.bytes_per_second, row.milli_requests_per_second)
+        if any(rates):
+            self._rates.setdefault(row.name, {})[node] = rates
+        elif row.name in self._rates:
+            self._drop_rate(node, row.name)
+
+    def _unmeasure(self, node: str, said: set[str]) -> None:
+        before = self._caches.get(node)
+        for row in before.status.origins if before is not None else ():
+            if row.name not in said:
+                self._drop_rate(node, row.name)
+
+    def _drop_rate(self, node: str, name: str) -> None:
+        rates = self._rates.get(name, {})
+        rates.pop(node, None)
+        if not rates:
+            self._rates.pop(name, None)
+
+    def _measured(self, name: str) -> Cap:
+        rates = self._rates.get(name, {}).values()
+        return Cap(sum(size for size, _ in rates), sum(requests for _, requests in rates))
+
+    def _forget(self, node: str) -> None:
+        self._fetching.pop(node, None)
+        self._unmeasure(node, set())
+        for division in self._divisions.values():
+            division.forget(node)
+        for key in [key for key in self._throttled if key[0] == node]:
+            del self._throttled[key]
+
+    # What they are told
+
+    def _relevel(self, nodes: int) -> None:
+        level = level_for(max(1, nodes), self._level)
+        if level != self._level or len(self._beginning) != len(self._policy.by_name):
+            self._level = level
+            caps = self._policy.by_name.items()
+            rows = {name: to_share(name, part_of(cap, _BEGINNING, level)) for name, cap in caps}
+            self._beginning = MappingProxyType(rows)
+            for name, row in rows.items():
+                self._divisions[name].beginning = (row.bytes_per_second, row.milli_requests_per_second)
+
+    def _is_beginning(self, name: str, told: Amounts | None) -> bool:
+        """Tell whether a node is told no more than what every node may begin with."""
+        row = self._beginning.get(name)
+        if row is None or told is None:
+            return False
+        return all(
+            most is None or (amount is not None and amount <= 2 * most)
+            for amount, most in zip(told, (row.bytes_per_second, row.milli_requests_per_second), strict=True)
+        )
+
+    def _give(self, now: float) -> set[str]:
+        self._writes = min(_MOST_SAVED, self._writes + max(0.0, now - self._written) * _WRITES)
+        self._written, changed = now, set[str]()
+        for division in self._divisions.values():
+            division.settle_old(now)
+            changed |= division.step(max(0, int(self._writes) - len(changed)))
+        self._writes -= len(changed)
+        return changed
+
+    def _show(self, changed: set[str], now: float) -> None:
+        for node in changed:
+            rows = {
+                name: to_share(name, division.given[node])
+                for name, division in self._divisions.items()
+                if node in division.given
+            }
+            if rows:
+                self._by_node[node] = MappingProxyType(rows)
+            else:
+                self._by_node.pop(node, None)
+        slowed, old = frozenset(self._slowdowns), self._shown
+        behind = any(division.behind for division in self._divisions.values())
+        look = now + _AGAIN if behind else min((one.raised + CALM for one in self._slowdowns.values()), default=None)
+        by_node = MappingProxyType(dict(self._by_node)) if changed else old.by_node
+        new = OriginShares(self._beginning, by_node, slowed, look)
+        same = not changed and (old.beginning, old.slowed, old.look_again) == (self._beginning, slowed, look)
+        self._shown = old if same else new
+
+
+def _names(bucket: str) -> tuple[str, ...]:
+    return OriginNames(bucket, endpoint_of(bucket)).all

@@ -1,0 +1,197 @@
+"""How fast this node may ask one origin: within its share, and slower for a while when the origin asks for that.
+
+Methods: token buckets for bytes and requests; additive increase and multiplicative decrease (Chiu and Jain 1989) of
+both, as TCP answers congestion.
+"""
+
+from dataclasses import dataclass, field
+from math import exp, inf
+
+# Seconds of a rate that may be saved up while nothing is asked for: short, as all nodes begin at once after a pause.
+_BURST = 0.25
+# A SlowDown halves the rate, once for all requests that were in flight together; seconds.
+_DECREASE, _TOGETHER = 0.5, 1.0
+# Of the rate at which the origin had enough: regained each second, so that a halving is gone after 25 s; and where the
+# node holds itself back no more.
+_REGAINED, _FREE = 0.02, 2.0
+# In bytes and requests a second. The least that a node goes back to: a reader gets on, and the origin is asked again.
+_LEAST = (64 * 1024.0, 1.0)
+# The least that it regains each second, and at which it is free: who was refused at once found out nothing.
+_LEAST_REGAINED = (4 * 1024**2, 0.5)
+_LEAST_FREE = (256 * 1024**2, 30.0)
+# Seconds over which rates are measured, and after which who asked for nothing counts as one that does not fetch.
+_MEAN, _LINGER = 5.0, 30.0
+_YOUNG = 0.2  # seconds: the least over which a mean is taken
+
+
+@dataclass
+class TokenAllowance:
+    """Tokens of one kind, which may be owed: who comes goes when nothing is owed, and pays for what it takes.
+
+    So that how much waits does not matter, and a piece larger than a second's worth is let through all the same.
+    ``rate``: a second; infinite: no limit.
+    """
+
+    rate: float = inf
+    tokens: float = 0.0
+    at: float = 0.0
+
+    def change(self, rate: float, now: float) -> None:
+        """Go on with another rate; what is owed stays owed, and is paid off by the new one."""
+        self._refill(now)
+        self.rate = rate
+
+    def wait(self, now: float) -> float:
+        """Return the seconds until something may go."""
+        if self.rate == inf:
+            return 0.0
+        self._refill(now)
+        if self.tokens >= 0:
+            return 0.0
+        return -self.tokens / self.rate if self.rate > 0 else inf
+
+    def take(self, amount: float, now: float) -> None:
+        """Pay."""
+        if self.rate != inf:
+            self._refill(now)
+            self.tokens -= amount
+
+    def _refill(self, now: float) -> None:
+        if self.rate == inf:
+            self.tokens = 0.0
+        else:
+            self.tokens = min(self.rate * _BURST, self.tokens + (now - self.at) * self.rate)
+        self.at = now
+
+
+@dataclass
+class RecentRate:
+    """A mean of the last seconds, of amounts a second."""
+
+    _sum: float = 0.0
+    _began: float = -inf
+    _at: float = -inf
+
+    def add(self, amount: float, now: float) -> None:
+        """Count."""
+        if now - self._at > _LINGER:
+            self._began, self._sum = now, 0.0
+        else:
+            self._sum *= exp((self._at - now) / _MEAN)
+        self._at = now
+        self._sum += amount
+
+    def rate(self, now: float) -> float:
+        """Return the mean."""
+        if self._at == -inf:
+            return 0.0
+        age = max(_YOUNG, now - self._began)
+        return self._sum * exp((self._at - now) / _MEAN) / (_MEAN * (1 - exp(-age / _MEAN)))
+
+
+@dataclass
+class _Yielding:
+    """A rate that this node holds itself to: ``start`` at ``since``, more by ``slope`` each second, up to ``free``."""
+
+    start: float
+    slope: float
+    free: float
+    since: float
+
+    def at(self, now: float) -> float:
+        """Return the rate; infinite once it is regained."""
+        rate = self.start + (now - self.since) * self.slope
+        return inf if rate >= self.free else rate
+
+
+def _yielding(kind: int, enough: float, now: float) -> _Yielding:
+    """Give way from a rate at which the origin has enough; ``kind``: 0 for bytes, 1 for requests."""
+    start = max(_LEAST[kind], enough * _DECREASE)
+    slope = max(_LEAST_REGAINED[kind], enough * _REGAINED)
+    return _Yielding(start, slope, max(_LEAST_FREE[kind], enough * _FREE), now)
+
+
+@dataclass
+class OriginPace:
+    """What this node may ask one origin, and what it does. All times: seconds of one monotonic clock.
+
+    ``fetched``: when it was asked last; ``throttled``: when it asked for less last; ``waiting``: requests that wait.
+    """
+
+    bytes: TokenAllowance = field(default_factory=TokenAllowance)
+    requests: TokenAllowance = field(default_factory=TokenAllowance)
+    fetched: float = -inf
+    throttled: float = -inf
+    _share: tuple[float, float] = (inf, inf)
+    waiting: int = 0
+    _yielding: tuple[_Yielding | None, _Yielding] | None = None
+    _meters: tuple[RecentRate, RecentRate] = field(default_factory=lambda: (RecentRate(), RecentRate()))
+
+    def set_share(self, bytes_per_second: float | None, requests_per_second: float | None, now: float) -> None:
+        """Take a new share; None: no limit."""
+        self._share = (
+            inf if bytes_per_second is None else bytes_per_second,
+            inf if requests_per_second is None else requests_per_second,
+        )
+        self._apply(now)
+
+    def wait(self, now: float) -> float:
+        """Return the seconds until a request may go, whatever its size."""
+        if self._yielding is not None:
+            self._apply(now)
+        return max(self.bytes.wait(now), self.requests.wait(now))
+
+    def take(self, size: int, now: float) -> None:
+        """Note a request for so many bytes that goes."""
+        self.bytes.take(size, now)
+        self.requests.take(1.0, now)
+        self._meters[0].add(size, now)
+        self._meters[1].add(1.0, now)
+        self.fetched = now
+
+    def slowed(self, now: float) -> bool:
+        """Go slower, as the origin asked for fewer requests; tells whether that is news, and no echo of the last."""
+        if now - self.throttled < _TOGETHER:
+            return False
+        self.throttled = now
+        size, requests = (
+            min(allowance.rate, meter.rate(now))
+            for allowance, meter in zip((self.bytes, self.requests), self._meters, strict=True)
+        )
+        # Where hardly any bytes were asked for, as by a listing, nothing is known of how many are too many.
+        bytes_ = _yielding(0, size, now) if size > _LEAST[0] else None
+        self._yielding = (bytes_, _yielding(1, requests, now))
+        self._apply(now)
+        return True
+
+    def fetching(self, now: float) -> bool:
+        """Tell whether it was asked within the last half minute."""
+        return now - self.fetched < _LINGER
+
+    def rates(self, now: float) -> tuple[float, float]:
+        """Return the bytes and the requests a second that were asked for lately."""
+        return self._meters[0].rate(now), self._meters[1].rate(now)
+
+    @property
+    def yields(self) -> bool:
+        """Whether it goes slower than its share at the moment."""
+        return self._yielding is not None
+
+    def idle(self, now: float) -> bool:
+        """Tell whether nothing is to be remembered of it."""
+        return not (self.waiting or self.fetching(now) or self.yields or now - self.throttled < 2 * _LINGER)
+
+    def _apply(self, now: float) -> None:
+        own = tuple(inf if one is None else one.at(now) for one in self._yielding or (None, None))
+        if own == (inf, inf):
+            self._yielding = None
+        for allowance, share, mine in zip((self.bytes, self.requests), self._share, own, strict=True):
+            if allowance.rate != min(share, mine):
+                allowance.change(min(share, mine), now)
+
+
+def to_one_digit(rate: float) -> int:
+    """Cut a rate to one digit, as it is reported: more would be another at each look."""
+    whole = int(rate)
+    step = int(10 ** (len(str(whole)) - 1))
+    return whole // step * step

@@ -1,0 +1,174 @@
+"""In front of the object stores: requests wait for their turn, readers' first, at the pace that each origin takes."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from math import inf
+from typing import Final, Protocol
+
+from stoker_api.origin import MOST_ORIGINS, NodeOrigin, OriginNames, OriginShare
+from stoker_api.times import format_time
+from stoker_sidecar.errors import Throttled
+from stoker_sidecar.fetcher.core.lanes import Lane
+from stoker_sidecar.fetcher.core.origin_pace import OriginPace, to_one_digit
+from stoker_sidecar.wire.fetcher_protocol import OriginCounts
+
+# Seconds: no timer is shorter, and none of what waits is looked at later, as a share may have come meanwhile.
+_SHORTEST, _LONGEST = 0.002, 1.0
+# Seconds within which a second SlowDown is not reported again: a status for each would be many.
+_TOLD_EVERY = 10.0
+
+
+class Urgency(Protocol):
+    """Who waits: its lane may become a better one while it does."""
+
+    lane: Lane
+
+
+@dataclass
+class _Fixed:
+    lane: Lane
+
+
+_A_PERSON: Final = _Fixed(Lane.DEMAND)  # what is asked for outside of any download: listings, checksums
+# Whom the task that asks works for; set by the slot that it has in the pipeline.
+ON_BEHALF: ContextVar[Urgency] = ContextVar("on_behalf", default=_A_PERSON)
+
+
+@dataclass(eq=False)
+class _Turn:
+    """One request that waits."""
+
+    urgency: Urgency
+    size: int
+    paces: tuple[OriginPace, ...]
+    may_go: "asyncio.Future[None]"
+
+
+@dataclass
+class OriginGate:
+    """The gate of one node. ``clock``: seconds, monotonic, of the event loop; ``now``: seconds since 1970."""
+
+    clock: Callable[[], float]
+    now: Callable[[], float]
+    _held: int = 0
+    _slowdowns: int = 0
+    _shares: dict[str, OriginShare] = field(default_factory=dict)
+    _paces: dict[str, OriginPace] = field(default_factory=dict)
+    _told: dict[str, float] = field(default_factory=dict)  # when a SlowDown was noted, seconds since 1970
+    _waiting: "dict[_Turn, None]" = field(default_factory=dict)
+    _timer: asyncio.TimerHandle | None = None
+
+    def set_shares(self, shares: Iterable[OriginShare]) -> None:
+        """Take the shares that hold from now on, of what is not named none does."""
+        now, old = self.clock(), self._shares
+        self._shares = {share.name: share for share in shares}
+        for name in old.keys() | self._shares.keys():
+            self._set(name, now)
+        self._look()
+
+    async def enter(self, names: OriginNames | None, size: int) -> None:
+        """Wait until a request for so many bytes may go."""
+        if names is None:
+            return
+        paces, now = self._paces_of(names), self.clock()
+        if not any(pace.waiting or pace.wait(now) for pace in paces):  # whoever waits is before it
+            for pace in paces:
+                pace.take(size, now)
+            return
+        turn = _Turn(ON_BEHALF.get(), size, paces, asyncio.get_running_loop().create_future())
+        self._waiting[turn] = None
+        for pace in paces:
+            pace.waiting += 1
+        self._held += 1
+        self._look()
+        try:
+            await turn.may_go
+        finally:
+            self._leave(turn)
+
+    def heard(self, names: OriginNames | None, error: BaseException) -> None:
+        """Learn from how a request ended: a bucket that asks for fewer is asked for fewer from now on."""
+        if names is None or not isinstance(error, Throttled):
+            return
+        if self._pace(names.bucket).slowed(self.clock()):
+            self._slowdowns += 1
+            last, now = self._told.get(names.bucket, -inf), self.now()
+            if now - last >= _TOLD_EVERY:
+                self._told[names.bucket] = now
+
+    def rows(self) -> tuple[NodeOrigin, ...]:
+        """Return what the node says of the buckets that it asks, or that asked for less lately, by name."""
+        now = self.clock()
+        for name in [name for name, pace in self._paces.items() if name not in self._shares and pace.idle(now)]:
+            del self._paces[name]
+            self._told.pop(name, None)
+        known = ((name, self._paces[name]) for name in sorted(self._paces))
+        rows = (self._row(name, pace, now) for name, pace in known if _is_bucket(name) and not pace.idle(now))
+        return tuple(row for _, row in zip(range(MOST_ORIGINS), rows, strict=False))
+
+    @property
+    def counts(self) -> OriginCounts:
+        """What was counted since the start."""
+        return OriginCounts(self._held, len(self._waiting), self._slowdowns)
+
+    def _row(self, name: str, pace: OriginPace, now: float) -> NodeOrigin:
+        fetching = pace.fetching(now)
+        size, requests = pace.rates(now) if fetching else (0.0, 0.0)
+        told = self._told.get(name)
+        return NodeOrigin(
+            name=name,
+            fetching=fetching,
+            bytes_per_second=to_one_digit(size),
+            milli_requests_per_second=to_one_digit(requests * 1000),
+            throttled_at=None if told is None else format_time(told),
+        )
+
+    def _paces_of(self, names: OriginNames) -> tuple[OriginPace, ...]:
+        wider = (self._paces[name] for name in names.all[1:] if name in self._shares)
+        return (self._pace(names.bucket), *wider)
+
+    def _pace(self, name: str) -> OriginPace:
+        if name not in self._paces:
+            self._paces[name] = OriginPace()
+        return self._paces[name]
+
+    def _set(self, name: str, now: float) -> None:
+        share = self._shares.get(name, OriginShare(name=name))
+        requests = share.milli_requests_per_second
+        self._pace(name).set_share(share.bytes_per_second, None if requests is None else requests / 1000, now)
+
+    def _look(self) -> None:
+        """Let go what may: who waits for a reader first, then in the order in which they came."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        now, soonest, full = self.clock(), inf, set[int]()
+        for turn in sorted(self._waiting, key=lambda one: one.urgency.lane):
+            if not full.isdisjoint(map(id, turn.paces)):
+                continue
+            waits = {id(pace): wait for pace in turn.paces if (wait := pace.wait(now)) > 0}
+            if waits:
+                full |= waits.keys()
+                soonest = min(soonest, max(waits.values()))
+                continue
+            for pace in turn.paces:
+                pace.take(turn.size, now)
+            self._leave(turn)
+            if not turn.may_go.done():
+                turn.may_go.set_result(None)
+        if self._waiting:
+            delay = max(_SHORTEST, min(_LONGEST, soonest))
+            self._timer = asyncio.get_running_loop().call_later(delay, self._look)
+
+    def _leave(self, turn: _Turn) -> None:
+        if turn in self._waiting:
+            del self._waiting[turn]
+            for pace in turn.paces:
+                pace.waiting -= 1
+
+
+def _is_bucket(name: str) -> bool:
+    place = name.partition("://")[2]
+    return bool(place) if name.startswith("s3://") else "/" in place

@@ -1,0 +1,59 @@
+"""What administrators say of object stores."""
+
+import pytest
+from pydantic import ValidationError
+
+from stoker_api.dataset_source import Source
+from stoker_api.origin import origin_names
+from stoker_operator.core.origin_policy import Cap, OriginPolicy
+
+
+def test_caps_are_known_by_the_names_of_sources_however_they_are_written() -> None:
+    rows = [
+        {"bucket": "archive", "bytesPerSecond": "500Mi"},
+        {"endpoint": "https://Store.Example:443/", "bucket": "b-1", "requestsPerSecond": 7},
+        {"endpoint": "http://store.example:9000", "bytesPerSecond": "1k"},
+        {"bucket": "priced", "price": {"perGB": 1}},
+    ]
+    policy = OriginPolicy.model_validate({"caps": rows, "total": {"bytesPerSecond": "1Gi"}})
+
+    assert dict(policy.by_name) == {
+        "s3://archive": Cap(500 * 1024**2, None),
+        "https://store.example/b-1": Cap(None, 7000),
+        "http://store.example:9000": Cap(1000, None),
+        "*": Cap(1024**3, None),
+    }
+
+
+def test_a_price_is_the_buckets_else_its_endpoints_else_the_charts() -> None:
+    rows = [
+        {"endpoint": "https://e", "bucket": "bbb", "price": {"perGB": 1}},
+        {"endpoint": "https://e", "price": {"perGB": 2, "perThousandRequests": 3}},
+    ]
+    policy = OriginPolicy.model_validate({"caps": rows, "price": {"perGB": 9, "perThousandRequests": 8}})
+
+    def price(uri: str, endpoint: str | None) -> tuple[float, float]:
+        names = origin_names(Source(uri=uri, endpoint=endpoint))
+        assert names is not None
+        return policy.price_of(names)
+
+    assert price("s3://bbb/x", "https://e") == (1, 3)
+    assert price("s3://other/", "https://e") == (2, 3)
+    assert price("s3://other/", None) == (9, 8)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"cap": []},
+        {"caps": [{"bucket": "b"}]},
+        {"caps": [{"endpoint": "minio:9000"}]},
+        {"caps": [{"bytesPerSecond": "fast"}]},
+        {"caps": [{"requestsPerSecond": 0}]},
+        {"price": {"perGB": -1}},
+        {"price": {"perGiB": 1}},
+    ],
+)
+def test_what_makes_no_sense_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        OriginPolicy.model_validate(wrong)
