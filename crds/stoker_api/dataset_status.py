@@ -109,6 +109,14 @@ class DatasetStatus(Model):
     cached: Annotated[str, Field(description="cachedBytes, for people.")] = ""
     cached_percent: Annotated[str, Field(description="Warm share over the wanted nodes.")] = ""
     warm_nodes: Annotated[str, Field(description="Nodes that hold it whole / nodes that should.")] = ""
+    share_of_nodes: Annotated[
+        int | None,
+        Field(
+            json_schema_extra=_INT64,
+            description="How many nodes a percentage in cache.replicas came to; it stays while few nodes come and go. "
+            "Absent: it is no percentage.",
+        ),
+    ] = None
     bytes_per_second: Annotated[int, Field(json_schema_extra=_INT64)] = 0
     speed: str = ""
     eta: str = ""

@@ -158,7 +158,8 @@ def entry_of(
 def dividing(view: ClusterView, plan: DatasetPlan) -> Mapping[str, Mapping[str, object]]:
     """Return by node which others may give it files, and its position among them, where there are any."""
     holders = plan.placement.nodes(Role.REPLICA, Role.USER) if wants_warming(plan) else ()
-    reachable = [node for node in holders if node in view.node_caches]
+    # Nodes that are about to go and have all of it are asked as the others are, and ask nobody.
+    reachable = [node for node in (*holders, *plan.placement.sources) if holders and node in view.node_caches]
     known = [(node, address) for node in reachable for address in _addresses(view, [node])]
     found: dict[str, Mapping[str, object]] = {}
     for first in range(0, len(known), MOST_DIVIDING):
@@ -194,7 +195,7 @@ def settle_node(
     blind = cache is None or (cache.spec.keep_unlisted and not cache.status.inventory)
     # What was found of Datasets that cannot be planned for at this moment waits for that.
     keep = () if cache is None or blind else tuple(sorted(found_on_disk(cache) & frozen.keys()))
-    spec = NodeCacheSpec(datasets=datasets, keep_unlisted=blind, keep=keep)
+    spec = NodeCacheSpec(datasets=datasets, keep_unlisted=blind, keep=keep, leaving=node.leaving)
     differs = cache is None or _canonical(cache.spec) != spec
     return SettledNode(NodeCacheWrite(node, spec, create=cache is None) if differs else None, left_out)
 
