@@ -10,8 +10,8 @@ APP = "drained-worker"
 
 def moving(dataset: Object) -> str:
     """Return the reason of the condition Moving; empty where there is none."""
-    found = (one for one in dataset.get("status", {}).get("conditions", []) if one["type"] == "Moving")
-    return str(next(found, {}).get("reason", ""))
+    conditions = dataset.get("status", {}).get("conditions", [])
+    return next((str(one["reason"]) for one in conditions if one["type"] == "Moving"), "")
 
 
 def worker(home: Home, node: str) -> Object:

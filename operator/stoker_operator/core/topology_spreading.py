@@ -71,8 +71,8 @@ class _Choice:
     def run(self, most: int, *, strict: bool) -> list[str]:
         """Choose."""
         chosen: list[str] = []
-        for domain in self._candidates.domains if most > 0 else ():
-            self._sort_in(domain)
+        for each in self._candidates.domains if most > 0 else ():
+            self._sort_in(each)
         while len(chosen) < most and (domain := self._next(strict=strict)) is not None:
             _, node = heappop(self._heap(domain))
             if self._candidates.accept(node):

@@ -113,7 +113,7 @@ def draw_dataset(pick: Random, name: str) -> Dataset:
     made = make_dataset(name, access=access, cache=cache, warm=warm, refresh=refresh, **meta)
     if pick.randint(0, 3):
         made = listed(made, pick.choice([V1, V2]), pick.choice([SIZE, SIZE, 3 * SIZE]))
-        status = {"listing_id": new_id(made, NOW - 60), "listing_node": pick.choice(NODES)}
+        status: dict[str, Any] = {"listing_id": new_id(made, NOW - 60), "listing_node": pick.choice(NODES)}
         status |= {"listed_at": "2027-01-15T07:59:30.000Z"}
         status |= {"share_of_nodes": pick.choice([None, 1, 2, 4]), "observed_generation": pick.choice([0, 1])}
         made = made.model_copy(update={"status": made.status.model_copy(update=status)})
