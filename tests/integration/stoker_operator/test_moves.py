@@ -15,7 +15,7 @@ from tests.support.places import RIGHT_PLACES, WRONG_PLACES
 
 
 async def refused(world: World, name: str, cache: Mapping[str, Any]) -> bool:
-    body = {"source": {"uri": "s3://bucket/"}, "cache": cache}
+    body = {"source": {"uri": "s3://bucket/"}, "cache": {"nodeSelector": {"test": world.label}} | dict(cache)}
     try:
         await world.kube.create(DATASETS, {"metadata": {"name": name, "namespace": world.namespace}, "spec": body})
     except Invalid:
