@@ -20,6 +20,13 @@ from stoker_api.meta import (
     Resource,
     cel_rule,
 )
+from stoker_api.node_selection import (
+    MOST_EXPRESSIONS,
+    MOST_TOLERATIONS,
+    NodeSelectorRequirement,
+    Toleration,
+    TopologySpreadConstraint,
+)
 from stoker_api.tuning import Tuning
 from stoker_api.warm_deadline import WarmDeadline
 from stoker_api.warm_paths import WarmPathList
@@ -30,13 +37,18 @@ MOST_WARM_NODES = 100
 _NODE = Annotated[str, Field(min_length=1, max_length=253, pattern=DNS_SUBDOMAIN_PATTERN)]
 _LABEL_VALUE = Annotated[str, Field(max_length=63)]
 _LABEL_KEY = Annotated[str, Field(max_length=317)]  # a prefix of 253 characters, a slash, a name of 63
+_SHARE = r"^([1-9][0-9]?|100)%$"
 
 
-def replicas_schema(field: str) -> dict[str, JsonValue]:
-    """Return what a structural schema says of ``field`` in place of the union of a number and ``all``."""
+def replicas_schema(field: str, *, share: bool = False) -> dict[str, JsonValue]:
+    """Return what a structural schema says of ``field`` in place of the union of a number and ``all``.
+
+    ``share``: a percentage is allowed too.
+    """
     rule = cel_rule(
-        f"type(self) == int ? self >= 0 && self <= {MOST_REPLICAS} : self == 'all'",
-        f"{field} must be 0 to {MOST_REPLICAS}, or 'all'",
+        f"type(self) == int ? self >= 0 && self <= {MOST_REPLICAS} : self == 'all'"
+        + (f" || string(self).matches('{_SHARE}')" if share else ""),
+        f"{field} must be 0 to {MOST_REPLICAS}, or 'all'" + (", or a share of the nodes, 1% to 100%" if share else ""),
     )
     return {"x-kubernetes-int-or-string": True, "x-kubernetes-validations": [rule]}
 
@@ -95,17 +107,38 @@ class Cache(Model):
     """On which nodes, and how much."""
 
     replicas: Annotated[
-        Annotated[int, Field(ge=0, le=MOST_REPLICAS)] | Literal["all"],
+        Annotated[int, Field(ge=0, le=MOST_REPLICAS)] | Literal["all"] | Annotated[str, Field(pattern=_SHARE)],
         Field(
             description="Nodes that hold the dataset whole, 10000 at most; 0: only where pods land; all: every "
-            "selected node.",
-            json_schema_extra=replicas_schema("cache.replicas"),
+            "selected node; 50%: that share of them, rounded up.",
+            json_schema_extra=replicas_schema("cache.replicas", share=True),
         ),
     ] = 1
     node_selector: Annotated[
         dict[_LABEL_KEY, _LABEL_VALUE],
         Field(description="Labels that a node must have to hold this dataset.", max_length=32),
     ] = Field(default_factory=dict)
+    match_expressions: Annotated[
+        tuple[NodeSelectorRequirement, ...],
+        Field(
+            description="What labels of a node must be beside nodeSelector, all of it.",
+            max_length=MOST_EXPRESSIONS,
+            json_schema_extra={"x-kubernetes-list-type": "atomic"},
+        ),
+    ] = ()
+    tolerations: Annotated[
+        tuple[Toleration, ...] | None,
+        Field(
+            description="Given, also empty: nodes with other taints of the effect NoSchedule are given nothing new, "
+            "and those with NoExecute nothing. Absent: tainted nodes come last.",
+            max_length=MOST_TOLERATIONS,
+            json_schema_extra={"x-kubernetes-list-type": "atomic"},
+        ),
+    ] = None
+    topology_spread: Annotated[
+        TopologySpreadConstraint | None,
+        Field(description="How replicas are spread over zones, racks and the like. Absent: by room alone."),
+    ] = None
     quota: Annotated[
         Quantity | None,
         Field(description="Bytes per node. A larger dataset keeps what fits, without churn; the rest is read through."),

@@ -127,6 +127,14 @@ class DatasetStatus(Model):
     warm_by: Annotated[
         str | None, Field(json_schema_extra={"format": "date-time"}, description="What `warm.deadline` comes to.")
     ] = None
+    share_of_nodes: Annotated[
+        int | None,
+        Field(
+            json_schema_extra=_INT64,
+            description="How many nodes a percentage in cache.replicas came to; it stays while few nodes come and go. "
+            "Absent: it is no percentage.",
+        ),
+    ] = None
     bytes_per_second: Annotated[int, Field(json_schema_extra=_INT64)] = 0
     speed: str = ""
     eta: str = ""

@@ -54,6 +54,7 @@ ANNOTATION_REFRESH_REQUESTED = f"{GROUP}/refresh-requested"  # on a Dataset: RFC
 
 # A taint of nodes that have no sidecar yet: set by whoever makes nodes, taken off by the operator.
 TAINT_AGENT_NOT_READY = "stoker.dev/agent-not-ready"
+TAINT_LEAVING = "stoker.dev/leaving"  # set by people: the node is about to go, its data moves to others
 GATE_WARM = f"{GROUP}/warm"
 FINALIZER = f"{GROUP}/cleanup"
 
@@ -121,6 +122,7 @@ class ConditionType(StrEnum):
     LIMITED = "Limited"  # Dataset: True while its class gives it less than it asks for
     PATHS_FOUND = "PathsFound"  # Dataset: False while a path of warm.paths names nothing
     NODES_FOUND = "NodesFound"  # Dataset: False while a node of warm.nodes cannot be warmed on
+    MOVING = "Moving"  # Dataset: while a node that holds it is about to go, whether others do not have it whole yet
     PAGES_WARM = "PagesWarm"  # Dataset: whether its nodes have brought what is warm into their page cache, as asked
     MEMORY_PINNED = "MemoryPinned"  # Dataset: whether what cache.memory asks for stays in the memory of its nodes
     ON_TIME = "OnTime"  # Dataset: whether it is warm by warm.deadline, at the rates that its nodes measure
@@ -206,6 +208,8 @@ class Reason(StrEnum):
     REPAIRED = "Repaired"  # the scrub found damaged files on the disk and fetches them again
     NODE_NOT_FOUND = "NodeNotFound"  # a node of warm.nodes that is none, or holds no data
     NODES_FOUND = "NodesFound"
+    NODE_LEAVING = "NodeLeaving"  # a node that holds it is about to go, and others fetch what it has
+    HANDED_OVER = "HandedOver"  # the node may go: others have all of it
     PAGES_WARM = "PagesWarm"
     MEMORY_PINNED = "MemoryPinned"
     MEMORY_SHORT = "MemoryShort"  # less stays in memory than cache.memory asks for

@@ -164,6 +164,10 @@ class NodeCacheSpec(Model):
             json_schema_extra=_ATOMIC,
         ),
     ] = ()
+    leaving: Annotated[
+        str,
+        Field(description="Why the node is taken for one that is about to go, and is given nothing new; else empty."),
+    ] = ""
 
     def wire(self) -> dict[str, object]:
         """Return the JSON form; of each Dataset what differs from its default, since there may be a thousand."""

@@ -8,6 +8,7 @@ from typing import Any, Final
 from stoker_api import names
 from stoker_kube.api import Kube
 from stoker_kube.events import EventRecorder
+from stoker_operator.core.expected_pods import queued_by
 from stoker_operator.core.origin_policy import OriginPolicy
 from stoker_operator.core.profiles import ProfileView
 from stoker_operator.core.views import PodView
@@ -82,11 +83,13 @@ class Leader:
         state.training_jobs.listen(lambda old, new: loop.wake() if planned_by(old) != planned_by(new) else None)
         state.pods.listen(_on_pods(loop, lambda pod: pod.uses_data or pod.sidecar))
         state.listen_wanted(loop.wake)
+        state.leaving.listen(lambda node: loop.wake())
 
     def _wire_pods(self, kube: Kube, clock: Callable[[], float]) -> None:
         state = self._state
         loop = self._loop("pods", PodGate(Writer(kube), state, self._events, clock))
         _wake_on(loop, state.pods, state.datasets, state.dataset_classes, state.node_caches, state.nodes)
+        state.training_jobs.listen(lambda old, new: loop.wake() if queued_by(old) != queued_by(new) else None)
 
     def _wire_training_jobs(self, kube: Kube, clock: Callable[[], float]) -> None:
         state = self._state

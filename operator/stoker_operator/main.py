@@ -39,7 +39,8 @@ def main() -> None:
 
     Settings come from the environment: POD_NAMESPACE, POD_NAME, STOKER_LOG_LEVEL, STOKER_HOST, STOKER_HTTP_PORT,
     STOKER_WEBHOOK_PORT, STOKER_WEBHOOK_CERTIFICATE_DIR, STOKER_STARTUP_TAINT, STOKER_REPORTS, STOKER_TUNING,
-    STOKER_TUNING_PROFILE, STOKER_ORIGINS (JSON); outside a cluster the API server from KUBECONFIG.
+    STOKER_TUNING_PROFILE, STOKER_LEAVING_TAINTS, STOKER_ORIGINS (JSON); outside a cluster the API server from
+    KUBECONFIG.
     """
 
 
@@ -119,6 +120,7 @@ async def _run(kube: Kube, settings: Settings) -> None:
         http_port=settings.http_port,
         webhook_port=settings.webhook_port,
         certificate_dir=settings.webhook_certificate_dir,
+        leaving_taints=settings.taints_of_leaving,
         startup_taint=settings.startup_taint,
         reports=settings.reports,
         origins=settings.origins,

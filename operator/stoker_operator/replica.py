@@ -53,6 +53,7 @@ class ReplicaOptions:
     reports: bool = False  # annotated pods get a way to report what they do
     tuning: ClusterTuning = field(default_factory=ClusterTuning)
     origins: OriginPolicy = field(default_factory=OriginPolicy)  # what object stores may be asked for, and cost
+    leaving_taints: tuple[str, ...] = ()  # what says of a node that it is about to go: key or key=value
     startup_taint: bool = False  # take stoker.dev/agent-not-ready off nodes whose sidecar is ready
 
 
@@ -68,7 +69,7 @@ class Replica:
         self._options: Final = options
         self._tls: Final = new_tls_context()
         self._certificates: Final = self._certificate_source()
-        self._state: Final = ClusterState(options.namespace, options.tuning)
+        self._state: Final = ClusterState(options.namespace, options.tuning, options.leaving_taints)
         self._front_door: Final = FrontDoor(kube, self._state)
         self._path: Final = CallingPath(kube, installed_names.WEBHOOK_CONFIGURATION)
         self._webhook: Final = WebhookServer(

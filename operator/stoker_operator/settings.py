@@ -17,6 +17,10 @@ def _upper(text: Any) -> Any:
     return text.upper() if isinstance(text, str) else text
 
 
+# A taint as its key, or key=value.
+_TAINT = r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9_.-]{1,63}(=[A-Za-z0-9_.-]{0,63})?"
+
+
 class Settings(BaseSettings):
     """Everything that the chart and people may set, from POD_NAMESPACE, POD_NAME and STOKER_* (names in capitals)."""
 
@@ -32,6 +36,12 @@ class Settings(BaseSettings):
     http_port: Port = Field(8080, description="Health and metrics.")
     webhook_port: Port = Field(9443, description="The admission webhook.")
     startup_taint: bool = Field(False, description="Take stoker.dev/agent-not-ready off nodes whose sidecar is ready.")
+    leaving_taints: str = Field(
+        "",
+        max_length=10_000,
+        pattern=rf"^({_TAINT}(,{_TAINT})*)?$",
+        description="Taints of nodes that are about to go, each key or key=value, with commas between them.",
+    )
     reports: bool = Field(False, description="Give annotated pods a way to report what they do (docs/REPORTS.md).")
     tuning: bool = Field(True, description="Whether what is seen of workloads is acted upon at all.")
     tuning_profile: str = Field("", description="The TuningProfile of Datasets that name none; empty: there is none.")
@@ -40,6 +50,11 @@ class Settings(BaseSettings):
     webhook_certificate_dir: Path | None = Field(
         None, description="A mounted tls.crt and tls.key, such as cert-manager's; absent: certificates of our own."
     )
+
+    @property
+    def taints_of_leaving(self) -> tuple[str, ...]:
+        """The taints of nodes that are about to go, one by one."""
+        return tuple(filter(None, self.leaving_taints.split(",")))
 
 
 def read_settings() -> Settings:

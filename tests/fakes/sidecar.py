@@ -143,7 +143,9 @@ class FakeSidecar:
         listing = before.listing if before else None
         if entry.listing_id and self.answers and (listing is None or listing.id != entry.listing_id):
             listing = self._list(entry.listing_id)
-        share = self.share if entry.eager and entry.version else 0.0
+        # What is no longer to be fetched stays as it is.
+        kept = before.warm_bytes / BYTES if before is not None and before.version == entry.version else 0.0
+        share = (self.share if entry.eager else kept) if entry.version else 0.0
         phase = NodePhase.WARM if share == 1.0 else NodePhase.WARMING if entry.eager else NodePhase.IDLE
         return NodeDatasetStatus(
             namespace=entry.namespace,

@@ -14,6 +14,16 @@ _PLANES = [
     *((plane << 16, (plane << 16) + 0xFFFF) for plane in range(1, 17)),
 ]
 _NUMBERS = [0, 1, -1, 2**31 - 1, 2**31, 2**53, 2**63 - 1, -(2**63), 10**18, 1000, 10_000]
+_EXPRESSIONS = [
+    {"key": "test", "operator": "Exists"},
+    {"key": "none", "operator": "NotIn", "values": ["", "x" * 63]},
+    {"key": "test", "operator": "Gt", "values": ["no number"]},
+]
+_SPREADS = [
+    {"topologyKey": "test"},
+    {"topologyKey": "none", "maxSkew": 1000, "whenUnsatisfiable": "ScheduleAnyway"},
+    {"topologyKey": "", "maxSkew": 0},
+]
 _QUANTITIES = [
     "0",
     "1",
@@ -79,7 +89,10 @@ class Fuzzer:
             access=lambda: {"namespaces": [self._pick(["*", "team-*", "a", self.text(5)]) for _ in range(3)]},
         )
         cache = self._some(
-            replicas=lambda: self._pick(["all", 1, 10_000, *_NUMBERS]),
+            replicas=lambda: self._pick(["all", 1, 10_000, "50%", "1%", *_NUMBERS]),
+            matchExpressions=lambda: [self._pick(_EXPRESSIONS, rarely_last=True)],
+            tolerations=lambda: self._pick([[], [{"operator": "Exists"}], [{"key": self.text(5)}]], rarely_last=True),
+            topologySpread=lambda: self._pick(_SPREADS, rarely_last=True),
             quota=lambda: self._pick(_QUANTITIES),
             pinned=lambda: True,
         )

@@ -103,7 +103,7 @@ class PlainFeasibleNodes:
     """
 
     def __init__(self, nodes: Mapping[str, NodeView], silent_at: float | None = None) -> None:
-        usable = (node for node in nodes.values() if node.schedulable and _answers(node, silent_at))
+        usable = (node for node in nodes.values() if node.takes_new and _answers(node, silent_at))
         # What keeps pods off a node because it is silent is no reason against waiting for that node.
         self._usable = list(usable if silent_at is None else map(_without_lifecycle_taints, usable))
         self._known: dict[str, frozenset[str]] = {}

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from stoker_operator.core.views import NodeView, PodView, Taint
+from stoker_operator.core.node_rules import HARD_EFFECTS, label_matches, tolerates
+from stoker_operator.core.views import NodeView, PodView
 
 Raw = Mapping[str, Any]
 
@@ -12,7 +13,6 @@ HOSTNAME_LABEL = "kubernetes.io/hostname"
 _NODE_AFFINITY = "nodeAffinity"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_BLOCKING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 _HIGHEST_WEIGHT = 100  # of a preferred term, set by the API
 
 
@@ -26,8 +26,8 @@ def may_run(pod: PodView, node: NodeView) -> bool:
     terms = required_terms(pod.affinity)
     if terms is not None and not any(_term_matches(term, node) for term in terms):
         return False
-    blocking = (taint for taint in node.taints if taint.effect in _BLOCKING_EFFECTS)
-    return all(any(_tolerates(one, taint) for one in pod.tolerations) for taint in blocking)
+    blocking = (taint for taint in node.taints if taint.effect in HARD_EFFECTS)
+    return all(any(tolerates(one, taint) for one in pod.tolerations) for taint in blocking)
 
 
 def required_terms(affinity: Raw) -> Sequence[Raw] | None:
@@ -87,33 +87,4 @@ def _term_matches(term: Raw, node: NodeView) -> bool:
 
 
 def _expression_matches(expression: Raw, labels: Mapping[str, str]) -> bool:
-    value, values = labels.get(expression["key"]), expression.get("values") or ()
-    match expression["operator"]:
-        case "In":
-            return value in values
-        case "NotIn":
-            return value not in values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt" as operator:
-            return _compare(value, values, operator)
-        case _:
-            return False
-
-
-def _compare(value: str | None, values: Sequence[str], operator: str) -> bool:
-    try:
-        left, right = int(value or ""), int(values[0])
-    except (ValueError, IndexError):
-        return False
-    return left > right if operator == "Gt" else left < right
-
-
-def _tolerates(toleration: Raw, taint: Taint) -> bool:
-    if toleration.get("effect") not in (None, "", taint.effect):
-        return False
-    if toleration.get("operator", "Equal") == "Exists":
-        return toleration.get("key") in (None, "", taint.key)
-    return bool(toleration.get("key") == taint.key and (toleration.get("value") or "") == taint.value)
+    return label_matches(labels.get(expression["key"]), expression["operator"], expression.get("values") or ())

@@ -13,6 +13,7 @@ from stoker_api.names import Reason
 from stoker_api.tuning import TuningLimits
 from stoker_operator.core.class_sources import allowed_by, listed, source_refusal
 from stoker_operator.core.dataset_classes import Refused
+from stoker_operator.core.replica_share import asks_for_share
 from stoker_operator.core.tuning_limits import limit_tuning
 
 # What applies where there is no class: no privilege over others, and all else as the chart has it.
@@ -29,6 +30,7 @@ class ClassTerms:
     namespace_quota: int | None = None  # bytes that its namespace's Datasets of this class may hold; None: no limit
     node_quota: int | None = None  # the same on each node
     tuning: TuningLimits = field(default_factory=TuningLimits)
+    most_replicas: int | None = None  # what a share of the nodes comes to at most; None: no limit
 
 
 NO_TERMS = ClassTerms()
@@ -65,7 +67,8 @@ def apply_class(dataset: Dataset, found: DatasetClass | None) -> Limited | Refus
     namespace, node = (
         None if one is None else parse_quantity(one) for one in (spec.quota.per_namespace, spec.quota.per_node)
     )
-    return Limited(effective, ClassTerms(name, tuple(limits), anonymous, namespace, node, spec.tuning))
+    most = None if spec.max_replicas == "all" or not asks_for_share(effective.spec.cache) else spec.max_replicas
+    return Limited(effective, ClassTerms(name, tuple(limits), anonymous, namespace, node, spec.tuning, most))
 
 
 def _effective(dataset: Dataset, name: str, spec: DatasetClassSpec) -> Iterator[tuple[str, dict[str, Any], str]]:
@@ -123,8 +126,8 @@ def _bandwidth(warm: Warm, name: str, limits: BandwidthLimits) -> tuple[str, dic
 
 def _replicas(cache: Cache, name: str, spec: DatasetClassSpec) -> tuple[str, dict[str, Any], str]:
     asked, most = cache.replicas, spec.max_replicas
-    if most == "all" or (asked != "all" and asked <= most):
-        return "cache", {}, ""
+    if most == "all" or asks_for_share(cache) or (isinstance(asked, int) and asked <= most):
+        return "cache", {}, ""  # what a share comes to is limited where that is known
     sentence = f"cache.replicas {asked} is taken as {most}: {allowed_by(name, f'{most} at most')}"
     return "cache", {"replicas": most}, sentence
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from stoker_api.dataset import Dataset
+from stoker_api.dataset import Cache, Dataset
 from stoker_operator.core.pod_demand import PodDemand
 from stoker_operator.core.resources import Resources
 from stoker_operator.core.views import PodView
@@ -27,10 +27,17 @@ def data_key(demand: PodDemand) -> str:
 
 def allowed_key(datasets: Sequence[Dataset]) -> str:
     """Return the key of what decides which nodes Datasets may be warmed on."""
-    rules = [(dict(one.spec.cache.node_selector), one.spec.warm.nodes) for one in datasets]
+    rules = [(*_rule(one.spec.cache), one.spec.warm.nodes) for one in datasets]
     # Most Datasets have no such rule, and share one key.
     said = [rule for rule in rules if any(rule)]
     return json.dumps(said, sort_keys=True)
+
+
+def _rule(cache: Cache) -> tuple[object, ...]:
+    tolerations = None if cache.tolerations is None else [one.wire() for one in cache.tolerations]
+    # An empty list of tolerations is a rule, none is not.
+    said = {} if tolerations is None else {"tolerations": tolerations}
+    return dict(cache.node_selector), [one.wire() for one in cache.match_expressions], said
 
 
 def _data(dataset: Dataset, older: str) -> list[object]:

@@ -8,6 +8,7 @@ from stoker_api.dataset import WarmPolicy
 from stoker_api.dataset_status import DatasetStatus, Phase, SkippedKeys, WarmForecast
 from stoker_api.meta import Condition, format_bytes, format_duration
 from stoker_api.names import ConditionType, Reason
+from stoker_api.node_selection import UnsatisfiableConstraintAction
 from stoker_api.nodecache import NodeError, NodePhase
 from stoker_api.times import format_time
 from stoker_api.warm_paths import WarmPathsStatus
@@ -16,16 +17,19 @@ from stoker_operator.core.conditions import ConditionSet, find
 from stoker_operator.core.deletion import Deletion
 from stoker_operator.core.figures import Figures, add_up, node_counts, node_rows
 from stoker_operator.core.int64 import clamp
+from stoker_operator.core.moving import set_moving
 from stoker_operator.core.node_states import NodeStates
 from stoker_operator.core.placement import Role
 from stoker_operator.core.plan import DatasetPlan, pages_request, wants_warming
 from stoker_operator.core.views import ClusterView, InvalidDataset
 from stoker_operator.core.warm_conditions import set_memory_pinned, set_nodes_found, set_pages_warm
+from stoker_operator.core.warm_nodes import selecting
 from stoker_operator.core.warm_outlook import forecast_of, set_outlook
 
 PROBLEMS_NAMED = 3  # problems that the Degraded message spells out before it only counts
 _MOST_VERSIONS = 50  # in status.versionsInUse
 _SHORT = 12  # characters of a digest in columns
+_UNWANTED = frozenset({Role.IDLE, Role.LEAVING})  # roles of which errors matter to nobody
 _QUOTA_REASONS = frozenset({Reason.QUOTA_EXCEEDED, Reason.QUOTA_TOO_SMALL, Reason.DISK_FULL})
 
 # What its owner may do nothing about: it waits.
@@ -80,6 +84,7 @@ def roll_up_dataset(
         warm_nodes=f"{figures.done}/{figures.desired}",
         forecast=left,
         warm_by=None if plan.due is None else format_time(plan.due),
+        share_of_nodes=plan.placement.share,
         bytes_per_second=figures.speed,
         speed=f"{format_bytes(figures.speed)}/s" if figures.speed else "",
         eta=format_duration(figures.eta) if figures.eta else "",
@@ -166,9 +171,10 @@ def _conditions(facts: _Facts, notes: StatusNotes, left: WarmForecast | None, no
     if facts.deletion:
         reason = Reason.IN_USE if facts.deletion.blocked else Reason.CLEANING
         out.set(ConditionType.DELETION_BLOCKED, facts.deletion.blocked, reason, facts.deletion.message)
-    _set_limited(out, dataset.status, facts.view.terms.get(dataset.key, NO_TERMS))
+    _set_limited(out, dataset.status, facts.view.terms.get(dataset.key, NO_TERMS), facts.plan)
     _set_paths_found(out, facts.figures.part)
     set_nodes_found(out, facts.view, dataset)
+    set_moving(out, facts.view, facts.plan, facts.states, facts.figures)
     set_pages_warm(out, dataset, facts.figures.targets)
     set_memory_pinned(out, dataset, facts.states.of_dataset(dataset.metadata.uid))
     set_outlook(out, facts.view, facts.plan, facts.figures, left, now)
@@ -177,10 +183,11 @@ def _conditions(facts: _Facts, notes: StatusNotes, left: WarmForecast | None, no
     return out.result()
 
 
-def _set_limited(out: ConditionSet, old: DatasetStatus, terms: ClassTerms) -> None:
+def _set_limited(out: ConditionSet, old: DatasetStatus, terms: ClassTerms, plan: DatasetPlan) -> None:
     """Say what it is given less of than it asks for; that it is given all only where it was not before."""
-    if terms.limits:
-        sentence = "; ".join(terms.limits)
+    limits = (*terms.limits, plan.placement.share_limit) if plan.placement.share_limit else terms.limits
+    if limits:
+        sentence = "; ".join(limits)
         out.set(ConditionType.LIMITED, True, Reason.LIMITED_BY_CLASS, f"{sentence}. {_MORE}")
     elif find(old.conditions, ConditionType.LIMITED):
         out.set(ConditionType.LIMITED, False, Reason.WITHIN_CLASS, "it is given all that it asks for")
@@ -284,9 +291,11 @@ def skipped_sentence(skipped: tuple[SkippedKeys, ...]) -> str:
 
 
 def _no_nodes(facts: _Facts) -> str:
-    selector = facts.plan.dataset.spec.cache.node_selector
-    labels = ", ".join(f"{key}={value}" for key, value in sorted(selector.items()))
-    where = f" matches cache.nodeSelector {labels}" if selector else " exists"
+    cache = facts.plan.dataset.spec.cache
+    labels = ", ".join(f"{key}={value}" for key, value in sorted(cache.node_selector.items()))
+    if cache.match_expressions or cache.tolerations is not None:
+        return f"no ready node with a running sidecar {selecting(facts.plan.dataset)}"
+    where = f" matches cache.nodeSelector {labels}" if labels else " exists"
     return f"no ready node with a running sidecar{where}"
 
 
@@ -330,7 +339,15 @@ def _limited(facts: _Facts) -> Verdict | None:
 
 def _too_few(facts: _Facts) -> str:
     have, want = len(facts.figures.targets), facts.figures.desired
-    return f"{have} of {want} nodes hold it: only {facts.plan.placement.eligible} ready nodes match cache.nodeSelector"
+    eligible, spread = facts.plan.placement.eligible, facts.plan.dataset.spec.cache.topology_spread
+    strict = UnsatisfiableConstraintAction.DO_NOT_SCHEDULE
+    if spread is not None and spread.when_unsatisfiable is strict and eligible > have:
+        key = spread.topology_key
+        return (
+            f"{have} of {want} nodes hold it: cache.topologySpread leaves no other node, with a skew of "
+            f"{spread.max_skew} over {key}: add nodes where it has fewest replicas, or let it ScheduleAnyway"
+        )
+    return f"{have} of {want} nodes hold it: only {eligible} ready nodes {selecting(facts.plan.dataset)}"
 
 
 def _ready(facts: _Facts) -> Verdict:
@@ -359,7 +376,7 @@ def _problems(facts: _Facts) -> Iterator[tuple[str, str]]:
     if plan.placement.over_quota:
         yield Reason.NAMESPACE_QUOTA_EXCEEDED, plan.placement.over_quota
     for name, error in sorted(facts.states.errors(plan.dataset.metadata.uid).items()):
-        if plan.placement.roles.get(name, Role.IDLE) is Role.IDLE or error.reason == Reason.QUOTA_EXCEEDED:
+        if plan.placement.roles.get(name, Role.IDLE) in _UNWANTED or error.reason == Reason.QUOTA_EXCEEDED:
             continue
         if name not in plan.placement.starved or error.reason not in _QUOTA_REASONS:
             yield error.reason, f"{name}: {error.message}"

@@ -73,6 +73,9 @@ def _of_nodes(old: DatasetStatus, new: DatasetStatus) -> Iterator[Announcement]:
         and (found.status == "False" or find(old.conditions, ConditionType.PATHS_FOUND))
     ):
         yield Announcement("Warning" if found.status == "False" else "Normal", found.reason, found.message)
+    moving = find(new.conditions, ConditionType.MOVING)
+    if moving and moved(old.conditions, moving):
+        yield Announcement("Normal", moving.reason, moving.message)
     yield from of_tuning(old.conditions, new.conditions)
     yield from _of_trouble(old, new)
     blocked = find(new.conditions, ConditionType.DELETION_BLOCKED)

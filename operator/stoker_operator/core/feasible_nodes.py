@@ -28,8 +28,8 @@ def silent_until(node: NodeView) -> float | None:
 class FeasibleNodes(NodeSets):
     """Nodes that the selectors, affinity and tolerations of a pod, and of all that are like it, allow.
 
-    ``feasible``: those that are ready and schedulable, with a ready sidecar; ``silent``: those that are silent, and
-    were not for long.
+    ``feasible``: those that are ready, schedulable and not about to go, with a ready sidecar; ``silent``: those that
+    are silent, and were not for long.
     """
 
     SETS = ("feasible", "silent")
@@ -62,11 +62,11 @@ class FeasibleNodes(NodeSets):
         self._errors.pop(name, None)
 
     def _feasible(self, node: NodeView) -> bool:
-        return node.schedulable and node.ready and node.sidecar_ready and may_run(self._pod, node)
+        return node.takes_new and node.ready and node.sidecar_ready and may_run(self._pod, node)
 
     def _silent(self, node: NodeView, now: float) -> bool:
         until = silent_until(node)
-        if until is None or now >= until or not node.schedulable:
+        if until is None or now >= until or not node.takes_new:
             return False
         # What keeps pods off a node because it is silent is no reason against waiting for that node.
         taints = tuple(taint for taint in node.taints if taint.key not in LIFECYCLE_TAINTS)

@@ -119,8 +119,12 @@ class GatePods:
         return releases
 
     def news(self) -> tuple[tuple[Hold, ...], tuple[PodView, ...]]:
-        """Return the holds that are new or other than before, and the pods that are held no more."""
-        found = tuple(self._news.values()), tuple(self._left)
+        """Return the holds that are new or other than before, and the pods that are held no more.
+
+        Of pods that are only expected there is nobody to tell.
+        """
+        holds = tuple(hold for hold in self._news.values() if not hold.pod.expected)
+        found = holds, tuple(pod for pod in self._left if not pod.expected)
         self._news.clear()
         self._left.clear()
         return found

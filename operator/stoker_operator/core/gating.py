@@ -19,6 +19,7 @@ from stoker_operator.core.gate_index import GateIndex, Slices
 from stoker_operator.core.gate_pods import GatePods
 from stoker_operator.core.held_groups import Group
 from stoker_operator.core.node_bits import first
+from stoker_operator.core.node_rules import NodeRule
 from stoker_operator.core.places import Place
 from stoker_operator.core.pod_demand import PodDemand, Unmet, read_demand
 from stoker_operator.core.release_decisions import SHOWN_AFTER, Hold, Outcome, Release, WantedNodes
@@ -215,4 +216,5 @@ def _gist(dataset: Dataset | None, invalid: InvalidDataset | None) -> object:
     spec, status = dataset.spec, dataset.status
     told = [(one.type, one.reason, one.message) for one in status.conditions if one.reason in explain.TOLD_OF]
     data = (dataset.metadata.uid, status.version, status.bytes, spec.warm.paths)
-    return data, spec.scheduling, spec.access, spec.warm.nodes, spec.warm.paused, spec.cache.node_selector, told
+    nodes = (spec.warm.nodes, NodeRule.of(spec.cache))
+    return data, spec.scheduling, spec.access, nodes, spec.warm.paused, told

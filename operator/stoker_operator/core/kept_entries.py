@@ -98,7 +98,7 @@ def _told(view: ClusterView, plan: DatasetPlan, old: _ToldNodes | None, news: Co
     meta, listing, spec = plan.dataset.metadata, plan.listing, plan.dataset.spec
     warms, roles = wants_warming(plan), plan.placement.roles
     shared = (
-        roles,
+        (roles, plan.placement.sources),
         warms,
         (meta.uid, meta.generation, meta.annotations, bool(meta.deletion_timestamp)),
         (spec, view.terms.get(plan.dataset.key, NO_TERMS), plan.tuning.told),

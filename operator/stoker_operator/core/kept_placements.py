@@ -14,6 +14,7 @@ from typing import Final
 from stoker_api.dataset import Dataset
 from stoker_operator.core.changed_keys import swap
 from stoker_operator.core.class_limits import NO_TERMS
+from stoker_operator.core.dataset_size import size_on_node
 from stoker_operator.core.held_states import HeldStates, Moved
 from stoker_operator.core.node_promises import NOTHING, LastRoom, NodePromises, Question, TurnRoom
 from stoker_operator.core.node_room import Selections
@@ -22,14 +23,11 @@ from stoker_operator.core.placement import (
     Draft,
     Placement,
     Role,
-    Turn,
     by_age_within,
-    charge_refused,
-    pod_nodes,
-    size_on_node,
-    turn_of,
 )
+from stoker_operator.core.placement_turns import Turn, charge_refused, pod_nodes, turn_of
 from stoker_operator.core.quota import QuotaBook, QuotaShare, Tenant
+from stoker_operator.core.replica_share import asks_for_share, last_share
 from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.usage import Use
 from stoker_operator.core.views import ClusterView
@@ -74,7 +72,7 @@ class KeptPlacements:
         self._book: Final = QuotaBook()
         self._positions: Final[dict[str, int]] = {}
         self._promises: Final = NodePromises(self._positions)
-        self._selections: Final = Selections(ClusterView())
+        self._selections: Final = Selections(ClusterView(), 0.0)
         self._kept: Final[dict[str, _Kept]] = {}
         self._keys: Final[dict[str, str]] = {}  # of UIDs
         self._at: Final[dict[str, set[str]]] = {}  # node -> keys of Datasets whose pods are there
@@ -86,7 +84,7 @@ class KeptPlacements:
 
     def update(self, news: PlacementNews, spoiled: Spoiled, changed: set[str]) -> Iterator[None]:
         """Take over the news, in steps; ``changed`` gets the keys whose placements are others then."""
-        yield from self._selections.update(news.view, news.nodes)
+        yield from self._selections.update(news.view, news.nodes, news.now)
         shaken = {node for node in {*news.caches, *news.nodes} if self._set_base(news.view, node)}
         gone = {key for key in news.datasets if key not in news.view.datasets}
         yield
@@ -124,7 +122,7 @@ class KeptPlacements:
             if key is not None and key not in dirty and not self._adjust(key, rows, news.nodes, shaken):
                 dirty.add(key)
         for key, one in self._kept.items():
-            if one.asked_everywhere or (one.draft.follows_nodes and one.seen != one.draft.selection.version):
+            if one.asked_everywhere or one.draft.is_outdated(one.seen):
                 dirty.add(key)
         return dirty
 
@@ -139,7 +137,8 @@ class KeptPlacements:
         pods = pod_nodes(news.view, news.uses.get(key, ()), news.wanted.get(key, frozenset()))
         born = (meta.uid, meta.creation_timestamp, bool(meta.deletion_timestamp))
         size = dataset.status if limited else size_on_node(dataset)
-        return born, dataset.spec.cache, dataset.spec.warm, size, terms, pods
+        share = last_share(dataset) if asks_for_share(dataset.spec.cache) else None
+        return born, dataset.spec.cache, dataset.spec.warm, size, share, terms, pods
 
     def _adjust(self, key: str, rows: Mapping[str, NodeState | None], nodes: Collection[str], shaken: set[str]) -> bool:
         """Take over rows of which only amounts changed; False when the whole turn has to be taken again."""

@@ -9,6 +9,7 @@ from stoker_api.dataset import Dataset, RefreshPolicy
 from stoker_api.meta import parse_duration
 from stoker_api.nodecache import ListingResult
 from stoker_api.times import parse_time
+from stoker_operator.core.node_rules import NodeRule
 from stoker_operator.core.node_states import NodeStates, alive
 from stoker_operator.core.placement import Placement, Role
 from stoker_operator.core.selection import fingerprint, first_fingerprint, is_fingerprint
@@ -94,16 +95,21 @@ def choose_lister(
 ) -> str:
     """Return the last lister if it still can, else a node that has a version, else one that will hold it, else any.
 
-    "" if none.
+    One that is about to go only where no other can; "" if none.
     """
+    rule = NodeRule.of(dataset.spec.cache)
 
     def can(name: str) -> bool:
         node = view.nodes.get(name)
         ready = node is not None and node.ready and node.sidecar_ready and name in view.node_caches
-        return ready and view.nodes[name].matches(dataset.spec.cache.node_selector)
+        return ready and rule.selects(view.nodes[name])
 
-    ranked = chain((last,), holders, placement.nodes(Role.REPLICA), placement.nodes(Role.USER, Role.IDLE))
-    return next(filter(can, ranked), "") or min(filter(can, view.nodes), default="")
+    def stays(name: str) -> bool:
+        return can(name) and not view.nodes[name].leaving
+
+    ranked = (last, *holders, *placement.nodes(Role.REPLICA), *placement.nodes(Role.USER, Role.IDLE))
+    first = next(filter(stays, ranked), "") or min(filter(stays, view.nodes), default="")
+    return first or next(filter(can, ranked), "") or min(filter(can, view.nodes), default="")
 
 
 def _current(dataset: Dataset, asked: Mapping[str, str]) -> tuple[str, str]:

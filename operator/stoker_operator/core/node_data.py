@@ -7,8 +7,8 @@ from typing import Final
 from stoker_api.dataset import Dataset
 from stoker_operator.core.explain import NodeWarmth
 from stoker_operator.core.node_bits import NodeNumbers, NodeSets, SetChanges, first
+from stoker_operator.core.node_rules import NodeRule
 from stoker_operator.core.views import NodeView
-from stoker_operator.core.warm_nodes import may_warm
 from stoker_operator.core.warmth import Warmth
 
 
@@ -20,11 +20,14 @@ class AllowedNodes(NodeSets):
 
     def __init__(self, changes: SetChanges, datasets: Sequence[Dataset]) -> None:
         super().__init__(changes)
-        self._datasets: Final = tuple(datasets)
+        # Most have no such rule: what is alike is asked once.
+        rules = dict.fromkeys((NodeRule.of(one.spec.cache), frozenset(one.spec.warm.nodes)) for one in datasets)
+        self._rules: Final = tuple(rules)
 
     def put(self, at: int, node: NodeView) -> None:
         """Take over a node."""
-        self.mark("allowed", at, all(may_warm(dataset, node) for dataset in self._datasets))
+        allowed = ((not named or node.name in named) and rule.takes(node) for rule, named in self._rules)
+        self.mark("allowed", at, all(allowed))
 
 
 class NodeData(NodeSets):

@@ -1,13 +1,14 @@
-"""The room on nodes: which nodes a selector means, and the bytes that each can still take as Datasets take turns."""
+"""The room on nodes: which nodes a rule means, and the bytes that each can still take as Datasets take turns."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final, Protocol
 
 from stoker_api.dataset import Dataset
+from stoker_operator.core.node_domains import NodeDomains
+from stoker_operator.core.node_rules import NodeRule
+from stoker_operator.core.node_states import alive
 from stoker_operator.core.views import ClusterView, NodeView
-
-Selector = tuple[tuple[str, str], ...]
 
 
 class KeepRoom(Protocol):
@@ -78,38 +79,52 @@ class Ledger:
 
 
 class Selection:
-    """The nodes of one selector. ``version`` counts the changes that may matter to Datasets on other nodes too."""
+    """The nodes of one rule. ``version`` counts the changes that may matter to Datasets on other nodes too."""
 
-    def __init__(self, view: ClusterView, selector: Mapping[str, str]) -> None:
-        self._selector: Final = selector
+    def __init__(self, view: ClusterView, rule: NodeRule, now: float) -> None:
+        self.rule: Final = rule
         self.everywhere: Mapping[str, NodeView] = view.nodes
         self.nodes: Final[dict[str, NodeView]] = {}
         self.fresh: Final[set[str]] = set()  # that may be given something new
+        self.counted: Final[set[str]] = set()  # that a share is a share of: lost ones and those about to go are not
         self.eligible = 0  # that are ready and have a cache
         self.version = 0
         self._ready: Final[set[str]] = set()
-        self.update(view, view.nodes)
+        self._domains: Final[dict[str, NodeDomains]] = {}  # by the key of the label
+        self.update(view, view.nodes, now)
 
-    def update(self, view: ClusterView, changed: Collection[str]) -> None:
-        """Take over what became of these nodes and their NodeCaches."""
+    def update(self, view: ClusterView, changed: Collection[str], now: float) -> None:
+        """Take over what became of these nodes and their NodeCaches. ``now`` in seconds since the epoch."""
         self.everywhere = view.nodes
         before = self.version
         for name in changed:
-            self._update(name, view)
+            self._update(name, view, now)
         self.eligible = len(self._ready)
         self.version = before + 1 if self.version != before else before
 
-    def _update(self, name: str, view: ClusterView) -> None:
+    def domains(self, key: str) -> Mapping[str, Collection[str]]:
+        """Return the nodes that may be given something new, by the values of a label."""
+        if key not in self._domains:
+            self._domains[key] = NodeDomains(key, (self.nodes[name] for name in self.fresh))
+        return self._domains[key].nodes
+
+    def _update(self, name: str, view: ClusterView, now: float) -> None:
         node = view.nodes.get(name)
-        if node is None or not node.matches(self._selector):
+        if node is None or not self.rule.selects(node):
             self.nodes.pop(name, None)
-            ready = fresh = False
+            ready = fresh = counted = False
         else:
             self.nodes[name] = node
-            ready = node.ready and name in view.node_caches
-            fresh = ready and node.schedulable and node.sidecar_ready
+            there = name in view.node_caches
+            ready = node.ready and there
+            fresh = ready and node.takes_new and node.sidecar_ready and self.rule.takes(node)
+            counted = there and alive(node, now) and not node.leaving
         self._note(self._ready, name, ready)
         self._note(self.fresh, name, fresh)
+        self._note(self.counted, name, counted)
+        for domains in self._domains.values():
+            if domains.put(name, node if fresh else None):
+                self.version += 1
 
     def _note(self, where: set[str], name: str, there: bool) -> None:
         if (name in where) == there:
@@ -122,28 +137,29 @@ class Selection:
 
 
 class Selections:
-    """The selections of one view: thousands of Datasets share a few selectors."""
+    """The selections of one view: thousands of Datasets share a few rules. ``now`` in seconds since the epoch."""
 
-    def __init__(self, view: ClusterView) -> None:
+    def __init__(self, view: ClusterView, now: float) -> None:
         self._view = view
-        self._known: Final[dict[Selector, Selection]] = {}
+        self._now = now
+        self._known: Final[dict[NodeRule, Selection]] = {}
 
     def of(self, dataset: Dataset) -> Selection:
         """Return the nodes that the Dataset may be on."""
-        key = tuple(sorted(dataset.spec.cache.node_selector.items()))
-        if key not in self._known:
-            self._known[key] = Selection(self._view, dataset.spec.cache.node_selector)
-        return self._known[key]
+        rule = NodeRule.of(dataset.spec.cache)
+        if rule not in self._known:
+            self._known[rule] = Selection(self._view, rule, self._now)
+        return self._known[rule]
 
-    def update(self, view: ClusterView, changed: Collection[str]) -> Iterator[None]:
+    def update(self, view: ClusterView, changed: Collection[str], now: float) -> Iterator[None]:
         """Take over a later view, in which these nodes or their NodeCaches are others; a step for each selection."""
-        self._view = view
+        self._view, self._now = view, now
         for selection in self._known.values():
-            selection.update(view, changed)
+            selection.update(view, changed, now)
             yield
 
     def keep_only(self, used: Collection[Selection]) -> None:
-        """Forget the selectors that no Dataset has any more."""
+        """Forget the rules that no Dataset has any more."""
         staying = {id(one) for one in used}
         for key in [key for key, one in self._known.items() if id(one) not in staying]:
             del self._known[key]

@@ -14,20 +14,20 @@ from itertools import chain, islice
 from typing import Final
 
 from stoker_api.dataset import Dataset
-from stoker_api.meta import parse_quantity
 from stoker_api.times import parse_time
-from stoker_api.warm_paths import paths_digest
 from stoker_operator.core.class_limits import NO_TERMS
+from stoker_operator.core.dataset_size import listed_size, size_on_node
 from stoker_operator.core.node_promises import NOTHING, Promise
 from stoker_operator.core.node_room import FillRoom, KeepRoom, Ledger, Selection, Selections
-from stoker_operator.core.node_states import NodeState, NodeStates, alive, fell_silent
+from stoker_operator.core.node_states import NOWHERE, NodeState, NodeStates, alive, fell_silent
+from stoker_operator.core.placement_turns import Turn, charge_refused, pod_nodes, turn_of
 from stoker_operator.core.quota import QuotaBook, QuotaShare, Tenant
+from stoker_operator.core.replica_share import limited_sentence, share_now
+from stoker_operator.core.replica_spread import FreeNodes, ReplicaSpread, spread_of
 from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.usage import Use
 from stoker_operator.core.views import ClusterView
 from stoker_operator.core.warm_nodes import may_warm
-
-_HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 
 
 class Role(StrEnum):
@@ -37,6 +37,7 @@ class Role(StrEnum):
     USER = "user"  # pods use it there, or wait for it there
     GUEST = "guest"  # as USER, on a node that cache.nodeSelector or a quota leaves out: read through, not warmed
     IDLE = "idle"  # warm from earlier, kept while nobody needs the room
+    LEAVING = "leaving"  # on a node that is about to go: given nothing new, and nothing of it is dropped
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,9 @@ class Placement:
     over_quota: str = ""  # why it is on fewer nodes than asked for, or keeps nothing on some, by its namespace's quota
     starved: frozenset[str] = frozenset()  # nodes where it may keep nothing more, by that quota
     charged: int = 0  # bytes that count to that quota
+    sources: tuple[str, ...] = ()  # nodes about to go that have all of it: others may ask them for files
+    share: int | None = None  # what a percentage of the nodes came to, where replicas are one
+    share_limit: str = ""  # why that is less than the percentage
 
     def nodes(self, *roles: Role) -> tuple[str, ...]:
         """Return nodes with one of the roles, sorted."""
@@ -75,7 +79,7 @@ def place(
 
     One that cannot be placed is left out, and noted in ``spoiled``.
     """
-    selections, book = Selections(view), QuotaBook()
+    selections, book = Selections(view, now), QuotaBook()
     charge_refused(view, states, book)
     turns: list[tuple[Turn, Draft]] = []
 
@@ -107,53 +111,7 @@ def by_age_within(drafts: list["Draft"]) -> list["Draft"]:
     return [waiting[one.share.tenant].popleft() if one.share.limited else one for one in drafts]
 
 
-def charge_refused(view: ClusterView, states: NodeStates, book: QuotaBook) -> None:
-    """Count what nodes have of Datasets that are not taken, to the class that they had last."""
-    for one in view.invalid_datasets.values():
-        tenant = Tenant(one.status.class_name, one.metadata.namespace)
-        for node, state in states.of_dataset(one.metadata.uid).items():
-            book.charge(tenant, one.metadata.name, node, state.warm_bytes)
-
-
-def pod_nodes(view: ClusterView, uses: tuple[Use, ...], wanted: frozenset[str]) -> frozenset[str]:
-    """Return nodes with a cache where pods use the dataset or wait for it."""
-    found = {use.node for use in uses if use.node} | wanted
-    return frozenset(name for name in found if name in view.nodes and name in view.node_caches)
-
-
-Turn = tuple[bool, int, float, str]
 Standing = tuple[bool, bool, bool, tuple[object, ...]]
-
-
-def turn_of(dataset: Dataset, used: bool) -> Turn:
-    """Return what puts Datasets in line: used ones first, then by priority and age."""
-    return (not used, -dataset.spec.warm.priority, parse_time(dataset.metadata.creation_timestamp), dataset.key)
-
-
-def size_on_node(dataset: Dataset) -> int:
-    """Return bytes that a node needs to hold it, as far as the quota allows; 0 until it was listed."""
-    size = _part_size(dataset)
-    if size is None:
-        size = dataset.status.bytes or 0
-    quota = dataset.spec.cache.quota
-    return min(size, parse_quantity(quota)) if quota else size
-
-
-def _part_size(dataset: Dataset) -> int | None:
-    """Return bytes of what its paths name; None where all of it is meant, or that is not known yet."""
-    part = dataset.status.warm_paths
-    wanted = paths_digest(dataset.spec.warm.paths)
-    return part.bytes if part is not None and wanted and part.digest == wanted else None
-
-
-def _listed_size(dataset: Dataset, held: Mapping[str, NodeState]) -> int:
-    """Return bytes that a node needs to hold what was just listed, which the status may not have yet."""
-    if _part_size(dataset) is not None:
-        return size_on_node(dataset)
-    listings = (state.reported.listing for state in held.values() if state.reported)
-    size = max((one.bytes for one in listings if one and one.version), default=0)
-    quota = dataset.spec.cache.quota
-    return min(size, parse_quantity(quota)) if quota else size
 
 
 class Draft:
@@ -175,7 +133,8 @@ class Draft:
         self._now: Final = now
         self.held: Final = held
         self.size: Final = size_on_node(dataset)
-        self._need: Final = max(self.size, _listed_size(dataset, held)) if share.limited else self.size
+        self._spread: Final = spread_of(dataset, selection)
+        self._need: Final = max(self.size, listed_size(dataset, held)) if share.limited else self.size
         self.roles: dict[str, Role] = {}
         self._starved: Final[set[str]] = set()
         self._over_quota = False
@@ -184,8 +143,10 @@ class Draft:
         self.selection: Final = selection
         self._selected: Final = selection.nodes
         # Of those that it names, where it does; warm data elsewhere may stay while nobody needs the room.
-        named = frozenset(dataset.spec.warm.nodes)
-        self._fresh: Final[AbstractSet[str]] = named & selection.fresh if named else selection.fresh
+        self._named: Final = frozenset(dataset.spec.warm.nodes)
+        self._fresh: Final[AbstractSet[str]] = self._named & selection.fresh if self._named else selection.fresh
+        self._counted_nodes: Final = len(selection.counted)
+        self._share: Final = share_now(dataset, self._counted_nodes)
         self._desired: Final = self._count_desired()
 
     def keep(self, ledger: KeepRoom) -> None:
@@ -194,13 +155,19 @@ class Draft:
         self.keeping = len(current)
         if self.share.limited or not self.takes_all:
             current.sort(key=lambda name: self._keep_rank(name, self.held[name]))
+        if self._spread is not None and not self.takes_all:
+            current = self._spread.first(current, self._fell_silent)
         for name in islice((name for name in current if self._within_quota(name)), self._desired):
             self._give(name, Role.REPLICA, ledger)
         for name in sorted(self._pods - self.roles.keys()):
             self._serve(name, ledger)
         for name in sorted(self.held) if self.share.limited else self.held:  # whose quota runs out tells by the order
             state = self.held[name]
-            if name not in self.roles and self._worth_keeping(name, state):
+            if name in self.roles or not self._worth_keeping(name, state):
+                continue
+            if self._is_leaving(name):
+                self.roles[name] = Role.LEAVING
+            else:
                 self.roles[name] = Role.IDLE
                 ledger.count_idle(name, self.evictable(state))
                 if self.dataset.spec.cache.pinned:
@@ -214,17 +181,23 @@ class Draft:
     @property
     def follows_nodes(self) -> bool:
         """True when nodes that do not have it decide how many should."""
-        return bool(self.dataset.spec.warm.nodes) or self.dataset.spec.cache.replicas == "all"
+        return bool(self._named) or self.dataset.spec.cache.replicas == "all"
+
+    def is_outdated(self, seen: int) -> bool:
+        """Tell whether nodes changed, since that version of its selection, so that another number should have it."""
+        if self.follows_nodes:
+            return seen != self.selection.version
+        return self._share is not None and self._counted_nodes != len(self.selection.counted)
 
     def standing(self, name: str, state: NodeState) -> Standing:
         """Return what decides about the Dataset's role on a node that was given it or has it."""
         holds, whole = self._holds(name, state), state.warm_bytes > 0 or state.unread
         rank = self._keep_rank(name, state) if holds and not self.takes_all else ()
-        return holds, whole, self._worth_keeping(name, state), rank
+        return holds, whole, self._worth_keeping(name, state), (*rank, self._is_leaving(name) and state.done)
 
     def promise(self, state: NodeState, role: Role | None) -> Promise:
         """Return the bytes that the node may still take in that role, and those that dropping it would free."""
-        if role is None:
+        if role in (None, Role.LEAVING):
             return NOTHING
         if role is Role.IDLE:
             return None, self.evictable(state)
@@ -233,6 +206,9 @@ class Draft:
 
     def fill(self, ledger: FillRoom) -> None:
         """Add replicas, where there are too few: first on nodes that pods use anyway, then on fresh ones."""
+        if self._spread is not None and self.missing():
+            self._fill_spread(self._spread, ledger)
+            return
         for name in sorted(self.nodes_with(Role.USER))[: self.missing()]:
             self.roles[name] = Role.REPLICA
         missing = self.missing()
@@ -245,6 +221,28 @@ class Draft:
             if missing and self._within_quota(name):
                 self._give(name, Role.REPLICA, ledger)
                 missing -= 1
+
+    def _fill_spread(self, spread: ReplicaSpread, ledger: FillRoom) -> None:
+        """Add replicas so that domains have like many of them; in each domain as ``fill`` would."""
+        users = frozenset(self.nodes_with(Role.USER))
+
+        def rank(name: str) -> tuple[bool, tuple[object, ...]]:
+            return name not in users, (name,) if name in users else self._fresh_rank(name, ledger)
+
+        def accept(name: str) -> bool:
+            if name in users:
+                self.roles[name] = Role.REPLICA
+            elif self._within_quota(name):
+                self._give(name, Role.REPLICA, ledger)
+            else:
+                return False
+            return True
+
+        def is_free(name: str) -> bool:
+            return name in self._fresh and name not in self.roles
+
+        free = FreeNodes(users, is_free, partial(ledger.fits, need=self.size), rank, accept)
+        spread.fill(frozenset(self.nodes_with(Role.REPLICA)), free, self.missing())
 
     def count_idle(self, ledger: FillRoom) -> None:
         """Keep as much idle data as the quota has left."""
@@ -273,6 +271,9 @@ class Draft:
             over_quota=self.share.sentence(self._need) if short else "",
             starved=frozenset(self._starved),
             charged=self.share.charged,
+            sources=tuple(one for one in sorted(self.nodes_with(Role.LEAVING)) if self.held.get(one, NOWHERE).done),
+            share=self._share,
+            share_limit=limited_sentence(self._share, self.share.terms.most_replicas, self.share.terms.name),
         )
 
     def nodes_with(self, role: Role) -> list[str]:
@@ -283,10 +284,11 @@ class Draft:
         if self.dataset.metadata.deletion_timestamp:
             return 0
         replicas = self.dataset.spec.cache.replicas
-        if self.dataset.spec.warm.nodes:
-            replicas = "all"  # of those that are named
-        if replicas != "all":
+        if isinstance(replicas, int) and not self._named:
             return replicas
+        if self._share is not None and not self._named:
+            most = self.share.terms.most_replicas
+            return self._share if most is None else min(self._share, most)
         staying = {name for name, state in self.held.items() if self._holds(name, state)}
         return len(staying | self._fresh)
 
@@ -309,7 +311,7 @@ class Draft:
     def _holds(self, name: str, state: NodeState) -> bool:
         """Tell whether a node holds it already: more than a node that takes nothing new and was only asked to list."""
         node = self._selected.get(name)
-        if node is None or not alive(node, self._now) or not may_warm(self.dataset, node):
+        if node is None or node.leaving or not alive(node, self._now) or (self._named and name not in self._named):
             return False
         if state.desired is None:
             return state.found
@@ -333,11 +335,18 @@ class Draft:
 
     def _serve(self, name: str, ledger: KeepRoom) -> None:
         """Give it to a node where pods use it: to be read through where the quota has no room for it."""
+        if self._is_leaving(name):
+            self.roles[name] = Role.LEAVING
+            return
         if not self._within_quota(name):
             self._starved.add(name)
         named = name in self._selected and may_warm(self.dataset, self._selected[name])
         selected = named and name not in self._starved
         self._give(name, Role.USER if selected else Role.GUEST, ledger)
+
+    def _is_leaving(self, name: str) -> bool:
+        node = self.selection.everywhere.get(name)
+        return node is not None and bool(node.leaving)
 
     def _within_quota(self, name: str) -> bool:
         if not self.share.limited:
@@ -375,14 +384,16 @@ class Draft:
         the other, and what one of them has would be fetched by the next.
         """
         eager = state.desired is not None and state.desired.eager
-        silent = fell_silent(self.selection.everywhere[name], self._now)
-        return (silent, not state.done, not eager, name not in self._pods, name)
+        return (self._fell_silent(name), not state.done, not eager, name not in self._pods, name)
+
+    def _fell_silent(self, name: str) -> bool:
+        return fell_silent(self.selection.everywhere[name], self._now)
 
     def _fresh_rank(self, name: str, ledger: FillRoom) -> tuple[bool, bool, int, int, str]:
         """Rank nodes with room first; tainted ones late, since few pods go there.
 
         Then the emptiest, then the freest.
         """
-        tainted = any(taint.effect in _HARD_EFFECTS for taint in self.selection.everywhere[name].taints)
+        tainted = self.selection.rule.comes_late(self.selection.everywhere[name])
         fits = ledger.fits(name, self.size)
         return (not fits, tainted, ledger.given(name) if fits else 0, -ledger.free(name), name)

@@ -171,7 +171,8 @@ def dividing(view: ClusterView, plan: DatasetPlan) -> Mapping[str, Mapping[str, 
     if plan.dataset.spec.warm.neighbours is Neighbours.OFF:
         return {}
     holders = plan.placement.nodes(Role.REPLICA, Role.USER) if wants_warming(plan) else ()
-    reachable = [node for node in holders if node in view.node_caches]
+    # Nodes that are about to go and have all of it are asked as the others are.
+    reachable = [node for node in (*holders, *plan.placement.sources) if holders and node in view.node_caches]
     known = [
         HolderNode(node, address, zone_of(view, node)) for node in reachable for address in _addresses(view, [node])
     ]
@@ -211,7 +212,7 @@ def settle_node(
     # What was found of Datasets that cannot be planned for at this moment waits for that.
     keep = () if cache is None or blind else tuple(sorted(found_on_disk(cache) & frozen.keys()))
     origins = view.shares.rows(name, _origins(datasets))[:MOST_ORIGINS]
-    spec = NodeCacheSpec(datasets=datasets, keep_unlisted=blind, keep=keep, origins=origins)
+    spec = NodeCacheSpec(datasets=datasets, keep_unlisted=blind, keep=keep, origins=origins, leaving=node.leaving)
     differs = cache is None or _canonical(cache.spec) != spec
     return SettledNode(NodeCacheWrite(node, spec, create=cache is None) if differs else None, left_out)
 

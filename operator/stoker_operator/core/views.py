@@ -60,6 +60,12 @@ class NodeView:
     allocatable: Resources = NOTHING
     sidecar_ready: bool = False
     sidecar_silent_since: float = 0.0  # seconds since the epoch; 0.0 while it is ready, or where there is none
+    leaving: str = ""  # why it is taken for a node that is about to go; empty: it is not
+
+    @property
+    def takes_new(self) -> bool:
+        """True when it may be given pods and data that it does not have."""
+        return self.schedulable and not self.leaving
 
     def matches(self, selector: Mapping[str, str]) -> bool:
         """Tell whether the node has every label of ``selector``."""
@@ -116,6 +122,8 @@ class PodView:
     unweighed: tuple[str, ...] = ()  # rules of the scheduler that gating does not know: core/placement_rules.py
     unschedulable: str = ""  # the scheduler's word that no node takes it
     unschedulable_since: float = 0.0  # seconds since the epoch
+    evicted: bool = False  # by the Eviction API, as a drain does; it may be ending still
+    expected: bool = False  # of a job that a queue holds: there is no such pod yet
 
     @property
     def key(self) -> str:
@@ -249,6 +257,7 @@ def parse_pod(raw: Mapping[str, Any]) -> PodView:
         volumes=volumes,
         versions=versions,
         version=_number(meta.get("resourceVersion", "")),
+        evicted=_evicted(status),
     )
     return _with_details(base, meta, spec, status) if _concerns_us(meta, spec) else base
 
@@ -298,6 +307,12 @@ def _refused_by_scheduler(status: Mapping[str, Any]) -> Mapping[str, Any]:
         if (condition["type"], condition["status"]) == ("PodScheduled", "False"):
             return condition if condition.get("reason") == "Unschedulable" else {}
     return {}
+
+
+def _evicted(status: Mapping[str, Any]) -> bool:
+    """Tell whether somebody evicted the pod: not the scheduler for another one, nor its kubelet for want of memory."""
+    found = (one for one in status.get("conditions") or () if one["type"] == "DisruptionTarget")
+    return any(one["status"] == "True" and one.get("reason") == "EvictionByEvictionAPI" for one in found)
 
 
 def _owner(meta: Mapping[str, Any]) -> Owner | None:

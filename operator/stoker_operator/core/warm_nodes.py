@@ -3,15 +3,25 @@
 from collections.abc import Iterable
 
 from stoker_api.dataset import Dataset
+from stoker_operator.core.node_rules import NodeRule
 from stoker_operator.core.views import ClusterView, NodeView
 
 _NAMED = 3
 
 
 def may_warm(dataset: Dataset, node: NodeView) -> bool:
-    """Tell whether a Dataset may be warmed on a node: one of its selector, and of those that it names, if any."""
+    """Tell whether a Dataset may be warmed on a node: one of its rules, and of those that it names, if any."""
     named = dataset.spec.warm.nodes
-    return node.matches(dataset.spec.cache.node_selector) and (not named or node.name in named)
+    return (not named or node.name in named) and NodeRule.of(dataset.spec.cache).takes(node)
+
+
+def selecting(dataset: Dataset) -> str:
+    """Name what of a Dataset's spec selects nodes, as words for a sentence: ``match cache.nodeSelector``."""
+    cache = dataset.spec.cache
+    rules = ["match cache.nodeSelector"]
+    rules += ["cache.matchExpressions"] if cache.match_expressions else []
+    rules += ["cache.tolerations"] if cache.tolerations is not None else []
+    return " and ".join(rules)
 
 
 def missing_nodes(view: ClusterView, dataset: Dataset) -> list[str]:
@@ -23,8 +33,13 @@ def _why_not(view: ClusterView, dataset: Dataset, name: str) -> str:
     node = view.nodes.get(name)
     if node is None:
         return "is no node of this cluster"
-    if not node.matches(dataset.spec.cache.node_selector):
+    cache = dataset.spec.cache
+    if not node.matches(cache.node_selector):
         return "does not match cache.nodeSelector"
+    if not NodeRule.of(cache).matches(node):
+        return "does not match cache.matchExpressions"
+    if taint := NodeRule.of(cache).refusing_taint(node):
+        return f"has the taint {taint}, which cache.tolerations does not name"
     if name not in view.node_caches:
         return "has no running sidecar"
     return ""

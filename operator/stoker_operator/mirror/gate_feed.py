@@ -1,15 +1,17 @@
 """The mirror's changes since the last pass, as gating is told of them."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from typing import Final
 
 from stoker_api.dataset import Dataset
 from stoker_api.nodecache import NodeCache
+from stoker_api.trainingjob import TrainingJob
 from stoker_operator.core.admission import admit
 from stoker_operator.core.class_limits import Limited
+from stoker_operator.core.expected_pods import expected_pods, queued_by
 from stoker_operator.core.gating import Gating
-from stoker_operator.core.views import InvalidDataset, NodeView, PodView
+from stoker_operator.core.views import InvalidDataset, InvalidTrainingJob, NodeView, PodView
 from stoker_operator.mirror.state import ClusterState
 
 Seen = Callable[[str, PodView | None], PodView | None]
@@ -31,6 +33,8 @@ class GateFeed:
         self._caches: dict[str, None] = {}
         self._nodes: dict[str, None] = {}
         self._pods: dict[str, None] = {}
+        self._expected: Mapping[str, PodView] = {}
+        self._queue_changed = False
         for pod in state.pods.snapshot().values():
             self._put_sidecar(None, pod)
         self.reload()
@@ -39,6 +43,8 @@ class GateFeed:
         state.node_caches.listen(self._cache_changed)
         state.nodes.listen(self._node_changed)
         state.pods.listen(self._pod_changed)
+        state.training_jobs.listen(self._job_changed)
+        state.leaving.listen(lambda node: self._nodes.update({node: None}))
 
     def reload(self) -> None:
         """Take everything for changed."""
@@ -46,6 +52,7 @@ class GateFeed:
         self._caches = dict.fromkeys(self._state.node_caches.snapshot())
         self._nodes = dict.fromkeys(self._state.nodes.snapshot())
         self._pods = dict.fromkeys(self._state.pods.snapshot())
+        self._expected, self._queue_changed = {}, True
 
     def touch(self, pod: str) -> None:
         """Take a pod for changed: it is to be taken for something else than before."""
@@ -74,6 +81,20 @@ class GateFeed:
         for key in pods:
             gating.put_pod(key, self._seen(key, self._state.pods.get(key)))
             yield
+        yield from self._tell_expected(gating)
+
+    def _tell_expected(self, gating: Gating) -> Generator[None, None, None]:
+        """Tell of the workers of jobs that a queue holds."""
+        if not self._queue_changed:
+            return
+        self._queue_changed = False
+        jobs = self._state.training_jobs.snapshot().values()
+        before, now = self._expected, expected_pods(one for one in jobs if isinstance(one, TrainingJob))
+        self._expected = now
+        for key in sorted({*before, *now}):
+            if before.get(key) != now.get(key):
+                gating.put_pod(key, now.get(key))
+                yield
 
     def _hear(self) -> None:
         """Look at silent nodes again when the API server was away: nobody could report meanwhile."""
@@ -97,6 +118,7 @@ class GateFeed:
             sidecar_ready=ready,
             sidecar_silent_since=self._state.heard(0.0 if ready else max(since, default=0.0)),
             not_ready_since=self._state.heard(node.not_ready_since),
+            leaving=self._state.leaving.reason(node),
         )
 
     def _dataset_changed(self, old: Dataset | InvalidDataset | None, new: Dataset | InvalidDataset | None) -> None:
@@ -113,6 +135,11 @@ class GateFeed:
         one = new or old
         if one is not None:
             self._nodes[one.name] = None
+
+    def _job_changed(
+        self, old: TrainingJob | InvalidTrainingJob | None, new: TrainingJob | InvalidTrainingJob | None
+    ) -> None:
+        self._queue_changed = self._queue_changed or queued_by(old) != queued_by(new)
 
     def _pod_changed(self, old: PodView | None, new: PodView | None) -> None:
         one = new or old

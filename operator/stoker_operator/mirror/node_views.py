@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Final
 
 from stoker_operator.core.views import NodeView, PodView
+from stoker_operator.mirror.leaving_nodes import LeavingNodes
 
 Heard = Callable[[float], float]
 
@@ -19,14 +20,15 @@ class _ShownNode:
 class NodeViews:
     """The views of all nodes; the sidecars run in ``own_namespace``."""
 
-    def __init__(self, own_namespace: str, heard: Heard) -> None:
+    def __init__(self, own_namespace: str, heard: Heard, leaving: LeavingNodes) -> None:
         """Begin with nothing; ``heard(since)`` gives since when a silence counts that began then."""
         self._heard: Final = heard
+        self._leaving: Final = leaving
         self._own_namespace: Final = own_namespace
         self._sidecars: Final[dict[str, PodView]] = {}
         self._known: dict[str, _ShownNode] = {}
         self._shown: Mapping[str, NodeView] = MappingProxyType({})
-        self._basis: tuple[Mapping[str, NodeView], float] | None = None  # what ``_shown`` was made of
+        self._basis: tuple[Mapping[str, NodeView], float, int] | None = None  # what ``_shown`` was made of
 
     def note_pod(self, old: PodView | None, new: PodView | None) -> None:
         """Take over a change of a pod."""
@@ -40,12 +42,12 @@ class NodeViews:
 
     def current(self, nodes: Mapping[str, NodeView], heard_since: float) -> Mapping[str, NodeView]:
         """Return the views of these nodes; ``heard_since``: what silences are counted by."""
-        basis = self._basis
-        if basis is None or basis[0] is not nodes or basis[1] != heard_since:
+        basis, changes = self._basis, self._leaving.changes
+        if basis is None or basis[0] is not nodes or basis[1:] != (heard_since, changes):
             ready, silent = self._by_node()
             self._known = {name: self._show(node, name in ready, silent.get(name, 0.0)) for name, node in nodes.items()}
             self._shown = MappingProxyType({name: one.shown for name, one in self._known.items()})
-            self._basis = (nodes, heard_since)
+            self._basis = (nodes, heard_since, changes)
         return self._shown
 
     def _by_node(self) -> tuple[set[str], dict[str, float]]:
@@ -59,12 +61,15 @@ class NodeViews:
 
     def _show(self, node: NodeView, ready: bool, silent: float) -> _ShownNode:
         known = self._known.get(node.name)
-        silent, not_ready = self._heard(silent), self._heard(node.not_ready_since)
+        silent, not_ready, leaving = self._heard(silent), self._heard(node.not_ready_since), self._leaving.reason(node)
         if known is not None and known.node is node:
             shown = known.shown
-            if (shown.sidecar_ready, shown.sidecar_silent_since, shown.not_ready_since) == (ready, silent, not_ready):
+            before = (shown.sidecar_ready, shown.sidecar_silent_since, shown.not_ready_since, shown.leaving)
+            if before == (ready, silent, not_ready, leaving):
                 return known
-        shown = replace(node, sidecar_ready=ready, sidecar_silent_since=silent, not_ready_since=not_ready)
+        shown = replace(
+            node, sidecar_ready=ready, sidecar_silent_since=silent, not_ready_since=not_ready, leaving=leaving
+        )
         return _ShownNode(node, shown)
 
     def _is_ours(self, pod: PodView | None) -> bool:

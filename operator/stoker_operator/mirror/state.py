@@ -1,6 +1,6 @@
 """The mirror of the cluster: a table for each kind, which kopf, informers and answers of writes feed."""
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
@@ -16,6 +16,7 @@ from stoker_operator.core.profiles import ProfileView
 from stoker_operator.core.tuning import ClusterTuning
 from stoker_operator.core.views import ClusterView, InvalidDataset, InvalidTrainingJob, NodeView, PodView
 from stoker_operator.mirror.identity import identity_of
+from stoker_operator.mirror.leaving_nodes import LeavingNodes
 from stoker_operator.mirror.node_views import NodeViews
 
 T = TypeVar("T")
@@ -101,10 +102,13 @@ class MirrorTable(Generic[T]):
 class ClusterState:
     """All tables, and the gating's request to the placement. Single-threaded, as its tables are."""
 
-    def __init__(self, own_namespace: str, tuning: ClusterTuning | None = None) -> None:
+    def __init__(
+        self, own_namespace: str, tuning: ClusterTuning | None = None, leaving_taints: Collection[str] = ()
+    ) -> None:
         """Begin with nothing; the operator and the sidecars run in ``own_namespace``.
 
         ``tuning``: what was set of it at the start; absent: it is on, and no profile is the default.
+        ``leaving_taints``: what says of a node that it is about to go, each ``key`` or ``key=value``.
         """
         self.datasets: Final[MirrorTable[Dataset | InvalidDataset]] = MirrorTable()
         self.dataset_classes: Final[MirrorTable[DatasetClass | InvalidClass]] = MirrorTable()
@@ -122,7 +126,11 @@ class ClusterState:
         self.heard_since = 0.0  # seconds since the epoch: from then on the API server has answered
         self._tuning: Final = tuning or ClusterTuning()
         self._admission: Final = AdmissionMemory()
-        self._node_views: Final = NodeViews(own_namespace, self.heard)
+        self.leaving: Final = LeavingNodes(leaving_taints)
+        self.nodes.listen(self.leaving.note_node)
+        self.pods.listen(self.leaving.note_pod)
+        self.node_caches.listen(self.leaving.note_cache)
+        self._node_views: Final = NodeViews(own_namespace, self.heard, self.leaving)
         self.pods.listen(self._node_views.note_pod)
         self._wanted: Mapping[str, frozenset[str]] = MappingProxyType({})
         self._wanted_versions: Mapping[str, Mapping[str, frozenset[str]]] = MappingProxyType({})

@@ -173,7 +173,8 @@ class PodGate:
     def _is_up(self, release: Release) -> bool:
         """Tell whether the node on which a pod is booked is there still: its turn may come late."""
         node = self._state.nodes.get(release.nodes[0].node) if release.nodes else None
-        return not release.nodes or (node is not None and node.ready and node.schedulable)
+        leaving = node is not None and self._state.leaving.reason(node)
+        return not release.nodes or (node is not None and node.ready and node.schedulable and not leaving)
 
     async def _hold(self, key: str) -> float | None:
         """Say why a pod waits, as it was decided last."""

@@ -99,7 +99,7 @@ class FollowingChanges(RuleBasedStateMachine):
         taints = (Taint("dedicated", "x", "NoSchedule"),) if tainted else ()
         self.put_node(node(name, slots, labels={"zone": zone}, taints=taints))
 
-    @rule(name=NODES, what=st.sampled_from(["node", "sidecar", "back", "cordon"]))
+    @rule(name=NODES, what=st.sampled_from(["node", "sidecar", "back", "cordon", "leave"]))
     def node_falls_silent_or_is_back(self, name: str, what: str) -> None:
         one = self.nodes.get(name)
         if one is None:
@@ -109,6 +109,7 @@ class FollowingChanges(RuleBasedStateMachine):
             "sidecar": replace(one, sidecar_ready=False, sidecar_silent_since=self.now),
             "back": replace(one, ready=True, ready_since=self.now, not_ready_since=0.0, sidecar_ready=True),
             "cordon": replace(one, schedulable=not one.schedulable),
+            "leave": replace(one, leaving="" if one.leaving else "it has the taint x"),
         }
         self.put_node(changed[what])
 

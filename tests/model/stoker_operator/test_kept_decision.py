@@ -41,8 +41,18 @@ from tests.unit.stoker_operator.training import training_job
 NODES = ("a", "b", "c", "d", "e")
 NAMES = ("s0", "s1", "s2", "s3")
 HOMES = st.sampled_from(["vision", "speech"])
+EXPRESSIONS = (
+    {"key": "disk", "operator": "NotIn", "values": ["hdd"]},
+    {"key": "size", "operator": "Gt", "values": ["1"]},
+    {"key": "zone", "operator": "Exists"},
+)
 ROOMS = (10**6, SIZE, 2 * SIZE, 100, -50)  # bytes that a node can still take
-TERMS = (ClassTerms(), ClassTerms("small", namespace_quota=3 * SIZE), ClassTerms("tight", node_quota=SIZE + 100))
+TERMS = (
+    ClassTerms(),
+    ClassTerms("small", namespace_quota=3 * SIZE),
+    ClassTerms("tight", node_quota=SIZE + 100),
+    ClassTerms("few", most_replicas=1),
+)
 
 
 Seen = dict[str, tuple[DatasetPlan, DatasetStatus]]
@@ -84,7 +94,7 @@ class World:
 
 
 def draw_dataset(pick: Random, name: str) -> Dataset:
-    replicas = pick.choice([0, 1, 2, 3, "all"])
+    replicas = pick.choice([0, 1, 2, 3, "all", "20%", "50%", "100%"])
     warm: dict[str, Any] = {"priority": pick.choice([0, 0, 5])}
     if pick.randint(0, 5) == 0:
         warm["nodes"] = pick.sample(NODES, pick.randint(1, 3))
@@ -96,6 +106,13 @@ def draw_dataset(pick: Random, name: str) -> Dataset:
     cache: dict[str, Any] = {"replicas": replicas, "pinned": pick.randint(0, 4) == 0}
     if pick.randint(0, 3) == 0:
         cache["nodeSelector"] = {"disk": "ssd"}
+    if pick.randint(0, 3) == 0:
+        cache["matchExpressions"] = [pick.choice(EXPRESSIONS)]
+    if pick.randint(0, 3) == 0:
+        cache["tolerations"] = pick.choice([[], [{"key": "x", "operator": "Exists"}]])
+    if pick.randint(0, 2) == 0:
+        action = pick.choice(["DoNotSchedule", "ScheduleAnyway"])
+        cache["topologySpread"] = {"topologyKey": "zone", "maxSkew": pick.choice([1, 2]), "whenUnsatisfiable": action}
     meta: dict[str, Any] = {"creationTimestamp": f"2026-01-0{pick.randint(1, 5)}T00:00:00Z"}
     if pick.randint(0, 7) == 0:
         meta["deletionTimestamp"] = "2026-02-01T00:00:00Z"
@@ -104,8 +121,9 @@ def draw_dataset(pick: Random, name: str) -> Dataset:
     made = make_dataset(name, access=access, cache=cache, warm=warm, refresh=refresh, **meta)
     if pick.randint(0, 3):
         made = listed(made, pick.choice([V1, V2]), pick.choice([SIZE, SIZE, 3 * SIZE]))
-        status = {"listing_id": new_id(made, NOW - 60), "listing_node": pick.choice(NODES)}
+        status: dict[str, Any] = {"listing_id": new_id(made, NOW - 60), "listing_node": pick.choice(NODES)}
         status |= {"listed_at": "2027-01-15T07:59:30.000Z"}
+        status |= {"share_of_nodes": pick.choice([None, 1, 2, 4]), "observed_generation": pick.choice([0, 1])}
         made = made.model_copy(update={"status": made.status.model_copy(update=status)})
     return made
 
@@ -229,14 +247,18 @@ def draw_job(pick: Random) -> TrainingJob:
 
 
 def draw_node(pick: Random, name: str, now: float) -> NodeView:
-    node = make_node(name, labels={"disk": pick.choice(["ssd", "hdd"])})
-    match pick.choice(["fine", "fine", "silent", "cordoned", "tainted", "no sidecar"]):
+    labels = {"disk": pick.choice(["ssd", "hdd"]), "size": pick.choice("12")}
+    zone = pick.choice(["", "east", "west"])
+    node = make_node(name, labels=labels | ({"zone": zone} if zone else {}))
+    match pick.choice(["fine", "fine", "silent", "cordoned", "tainted", "no sidecar", "leaving"]):
+        case "leaving":
+            return replace(node, leaving="it has the taint x", ready=pick.random() < 0.7, not_ready_since=now)
         case "silent":
             return replace(node, ready=False, not_ready_since=now - pick.choice([0.0, 200.0, 400.0]))
         case "cordoned":
             return replace(node, schedulable=False)
         case "tainted":
-            return replace(node, taints=(Taint("x", "", "NoSchedule"),))
+            return replace(node, taints=(Taint(pick.choice("xy"), "", pick.choice(["NoSchedule", "NoExecute"])),))
         case "no sidecar":
             return replace(node, sidecar_ready=False)
     return node

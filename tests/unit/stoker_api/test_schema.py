@@ -13,6 +13,7 @@ from stoker_api.nodecache import NodeCache
 from stoker_api.schema import KINDS, crd, open_api_schema
 from stoker_api.tuning import TEMPLATE_PATTERN
 from stoker_tuning.documents.values import ID_PATTERN
+from tests.support.places import RIGHT_PLACES, WRONG_PLACES
 
 # https://kubernetes.io: structural schemas allow neither references nor unions of types.
 FORBIDDEN = {"$ref", "$defs", "anyOf", "oneOf", "const", "title"}
@@ -55,7 +56,7 @@ def test_what_a_class_has_a_default_for_is_left_absent_by_the_server() -> None:
     assert [name for name in ("policy", "priority", "bandwidthLimit") if "default" in warm[name]] == []
 
 
-def test_replicas_takes_a_number_or_all() -> None:
+def test_replicas_takes_a_number_all_or_a_share() -> None:
     replicas = open_api_schema(Dataset)["properties"]["spec"]["properties"]["cache"]["properties"]["replicas"]
     assert replicas["x-kubernetes-int-or-string"] is True
     assert "type" not in replicas
@@ -123,6 +124,11 @@ def test_every_field_that_people_write_has_a_sentence_at_every_depth(kind: type[
     assert list(described(open_api_schema(kind)["properties"]["spec"], "spec")) == []
 
 
+@pytest.mark.parametrize("cache", RIGHT_PLACES)
+def test_the_models_take_what_the_field_takes(cache: dict[str, Any]) -> None:
+    Dataset.model_validate({"metadata": {"name": "a"}, "spec": {"source": {"uri": "s3://bucket/"}, "cache": cache}})
+
+
 @pytest.mark.parametrize(
     "spec",
     [
@@ -132,6 +138,8 @@ def test_every_field_that_people_write_has_a_sentence_at_every_depth(kind: type[
         {"source": {"uri": "s3://bucket/", "exclude": ["x" * 257]}},
         {"source": {"uri": "s3://bucket/"}, "cache": {"replicas": 9 * 10**18}},
         {"source": {"uri": "s3://bucket/"}, "cache": {"replicas": -1}},
+        *({"source": {"uri": "s3://bucket/"}, "cache": {"replicas": share}} for share in ("0%", "101%", "half", "1.5%")),
+        *({"source": {"uri": "s3://bucket/"}, "cache": cache} for cache in WRONG_PLACES),
         {"source": {"uri": "s3://bucket/"}, "cache": {"quota": "10000P"}},
         {"source": {"uri": "s3://bucket/"}, "cache": {"nodeSelector": {str(n): "" for n in range(33)}}},
         {"source": {"uri": "s3://bucket/"}, "warm": {"bandwidthLimit": "9999999P"}},

@@ -1,0 +1,147 @@
+"""Which nodes something may be on, in the words of a pod's spec: match expressions, tolerations, topology spread."""
+
+import re
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import ConfigDict, Field, model_validator
+
+from stoker_api.meta import Model, cel_rule
+
+MOST_EXPRESSIONS = 16
+MOST_VALUES = 50  # of one expression
+MOST_TOLERATIONS = 16
+MOST_SKEW = 1000
+# corev1's own: an optional prefix of a DNS subdomain, and a name of 63 characters.
+_QUALIFIED_NAME = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+_INTEGER = r"^-?[0-9]{1,18}$"
+_EXPRESSION_HINT = "In and NotIn take values, Exists and DoesNotExist none, Gt and Lt one integer"
+_TOLERATION_HINT = "a toleration without key must have the operator Exists, and one with Exists has no value"
+LabelValue = Annotated[str, Field(max_length=63)]
+LabelKey = Annotated[str, Field(min_length=1, max_length=317, pattern=_QUALIFIED_NAME)]
+
+
+class NodeSelectorOperator(StrEnum):
+    """How a node's label is compared; corev1's."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+    GT = "Gt"
+    LT = "Lt"
+
+
+_WITH_VALUES = frozenset({NodeSelectorOperator.IN, NodeSelectorOperator.NOT_IN})
+_WITH_NUMBER = frozenset({NodeSelectorOperator.GT, NodeSelectorOperator.LT})
+
+
+class NodeSelectorRequirement(Model):
+    """What a label of a node must be; corev1.NodeSelectorRequirement."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                cel_rule(
+                    "self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0 : "
+                    "self.operator in ['Gt', 'Lt'] ? has(self.values) && size(self.values) == 1 && "
+                    f"self.values[0].matches('{_INTEGER}') : !has(self.values) || size(self.values) == 0",
+                    _EXPRESSION_HINT,
+                )
+            ]
+        }
+    )
+    key: Annotated[LabelKey, Field(description="The label.")]
+    operator: Annotated[NodeSelectorOperator, Field(description="How it is compared with the values.")]
+    values: Annotated[
+        tuple[LabelValue, ...],
+        Field(
+            description=f"{_EXPRESSION_HINT}.",
+            max_length=MOST_VALUES,
+            json_schema_extra={"x-kubernetes-list-type": "atomic"},
+        ),
+    ] = ()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.operator in _WITH_VALUES:
+            fine = bool(self.values)
+        elif self.operator in _WITH_NUMBER:
+            fine = len(self.values) == 1 and re.fullmatch(_INTEGER, self.values[0]) is not None
+        else:
+            fine = not self.values
+        if not fine:
+            raise ValueError(_EXPRESSION_HINT)
+        return self
+
+
+class TolerationOperator(StrEnum):
+    """How a taint's value is compared; corev1's."""
+
+    EXISTS = "Exists"
+    EQUAL = "Equal"
+
+
+class TaintEffect(StrEnum):
+    """What a taint does; corev1's."""
+
+    NO_SCHEDULE = "NoSchedule"
+    PREFER_NO_SCHEDULE = "PreferNoSchedule"
+    NO_EXECUTE = "NoExecute"
+
+
+class Toleration(Model):
+    """A taint that does not matter; corev1.Toleration, without times."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                cel_rule(
+                    "has(self.operator) && self.operator == 'Exists' ? !has(self.value) || self.value == '' : "
+                    "has(self.key)",
+                    _TOLERATION_HINT,
+                )
+            ]
+        }
+    )
+    key: Annotated[LabelKey | None, Field(description="The taint's key. Absent, with Exists: every taint.")] = None
+    operator: Annotated[
+        TolerationOperator, Field(description="Exists: whatever the taint's value is. Equal: it is this one.")
+    ] = TolerationOperator.EQUAL
+    value: Annotated[LabelValue, Field(description="The taint's value.")] = ""
+    effect: Annotated[TaintEffect | None, Field(description="The taint's effect. Absent: every effect.")] = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        exists = self.operator is TolerationOperator.EXISTS
+        if (exists and self.value) or (not exists and self.key is None):
+            raise ValueError(_TOLERATION_HINT)
+        return self
+
+
+class UnsatisfiableConstraintAction(StrEnum):
+    """What is done where replicas cannot be spread as asked; corev1's."""
+
+    DO_NOT_SCHEDULE = "DoNotSchedule"
+    SCHEDULE_ANYWAY = "ScheduleAnyway"
+
+
+class TopologySpreadConstraint(Model):
+    """How replicas are spread over zones, racks and the like; corev1.TopologySpreadConstraint, in small."""
+
+    topology_key: Annotated[
+        LabelKey, Field(description="The label whose values are the domains, such as topology.kubernetes.io/zone.")
+    ]
+    max_skew: Annotated[
+        int,
+        Field(
+            description="By how many replicas a domain may have more than the one that has fewest.", ge=1, le=MOST_SKEW
+        ),
+    ] = 1
+    when_unsatisfiable: Annotated[
+        UnsatisfiableConstraintAction,
+        Field(
+            description="DoNotSchedule: rather fewer replicas than a larger skew. ScheduleAnyway: a larger skew, where "
+            "no other node has room."
+        ),
+    ] = UnsatisfiableConstraintAction.DO_NOT_SCHEDULE

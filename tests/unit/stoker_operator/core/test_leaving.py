@@ -1,0 +1,181 @@
+"""What becomes of data on a node that is about to go: others are given it at once, and it keeps what it has."""
+
+from dataclasses import replace
+from typing import Any
+
+from stoker_api.dataset import Dataset
+from stoker_api.names import ConditionType, Reason
+from stoker_api.nodecache import NodeCache, NodeDataset
+from stoker_api.times import format_time
+from stoker_operator.core.class_limits import ClassTerms
+from stoker_operator.core.conditions import find
+from stoker_operator.core.dataset_decision import Decision, decide_datasets
+from stoker_operator.core.dataset_transitions import dataset_announcements
+from stoker_operator.core.listing import new_id
+from stoker_operator.core.placement import Role
+from stoker_operator.core.views import NodeView, PodView
+from tests.unit.stoker_operator.builders import (
+    NOW,
+    SIZE,
+    decided,
+    given,
+    listed,
+    make_cache,
+    make_dataset,
+    make_node,
+    make_view,
+    mount,
+    report,
+)
+from tests.unit.stoker_operator.clusters import cluster, dataset, held, holding, node
+from tests.unit.stoker_operator.releases import decide_releases
+
+KEY = "vision/imagenet"
+TAINT = "it has the taint x"
+
+
+def leaving(name: str, **fields: Any) -> NodeView:
+    return make_node(name, leaving=TAINT, **fields)
+
+
+def warm(dataset: Dataset, name: str, **fields: Any) -> NodeCache:
+    return make_cache(name, (given(dataset), report(dataset)), **fields)
+
+
+def three(**cache: Any) -> tuple[Dataset, Decision]:
+    """Decide about two replicas of which one is on a node that is about to go, with a third node free."""
+    dataset = listed(make_dataset(cache={"replicas": 2} | cache))
+    nodes = leaving("a"), make_node("b"), make_node("c")
+    return dataset, decided(dataset, *nodes, warm(dataset, "a"), warm(dataset, "b"))
+
+
+def entries(decision: Decision) -> dict[str, NodeDataset]:
+    return {one.node.name: entry for one in decision.nodes.writes for entry in one.spec.datasets}
+
+
+def moving(decision: Decision) -> tuple[str, str, str]:
+    condition = find(decision.status(KEY, "", (), NOW).conditions, ConditionType.MOVING)
+    return ("", "", "") if condition is None else (condition.status, condition.reason, condition.message)
+
+
+def test_another_node_takes_the_place_at_once() -> None:
+    _, decision = three()
+    assert decision.plans[KEY].placement.roles == {"a": Role.LEAVING, "b": Role.REPLICA, "c": Role.REPLICA}
+
+
+def test_the_node_that_leaves_keeps_its_entry_and_fetches_nothing_more() -> None:
+    _, decision = three()
+    found = entries(decision)
+    assert (found["a"].eager, found["c"].eager) == (False, True)
+
+
+def test_the_node_that_leaves_is_one_of_those_that_hand_out_the_manifest() -> None:
+    dataset, _ = three()
+    asked = {"listing_id": new_id(dataset, NOW - 60), "listing_node": "a", "listed_at": format_time(NOW - 30)}
+    dataset = dataset.model_copy(update={"status": dataset.status.model_copy(update=asked)})
+    only = decided(dataset, leaving("a"), make_node("c"), warm(dataset, "a"))
+    assert entries(only)["c"].manifest_hosts == ("a:8081",)
+
+
+def test_the_node_that_leaves_is_asked_by_those_that_stay_once_it_has_all_of_it() -> None:
+    dataset, decision = three()
+    found = entries(decision)
+    assert (found["c"].peers, found["c"].position, found["c"].eager) == (("b:8081", "a:8081"), 1, True)
+    assert found["a"].peers == ("b:8081", "c:8081")
+    part = make_cache("a", (given(dataset), report(dataset, 300)))
+    assert entries(decided(dataset, leaving("a"), make_node("c"), part))["c"].peers == ()
+
+
+def test_its_node_cache_says_why() -> None:
+    _, decision = three()
+    assert {one.node.name: one.spec.leaving for one in decision.nodes.writes} == {"a": TAINT, "b": "", "c": ""}
+
+
+def test_its_owner_is_told_who_takes_over() -> None:
+    _, decision = three()
+    sentence = "1 of 2 replicas are whole on nodes that stay; a is leaving (it has the taint x); c takes over"
+    assert moving(decision) == ("True", Reason.NODE_LEAVING, sentence)
+
+
+def test_its_owner_is_told_when_it_may_go() -> None:
+    dataset = listed(make_dataset(cache={"replicas": 2}))
+    caches = [warm(dataset, name) for name in "abc"]
+    status, reason, sentence = moving(decided(dataset, leaving("a"), make_node("b"), make_node("c"), *caches))
+    assert (status, reason) == ("False", Reason.HANDED_OVER)
+    assert sentence == "2 of 2 replicas are whole on nodes that stay; a is leaving (it has the taint x), and may go"
+
+
+def test_its_owner_is_told_when_nobody_can_take_over() -> None:
+    dataset = listed(make_dataset(cache={"replicas": 2}))
+    found = moving(decided(dataset, leaving("a"), make_node("b"), warm(dataset, "a"), warm(dataset, "b")))
+    assert "no other node can take it over" in found[2]
+
+
+def test_both_are_events_once() -> None:
+    dataset, decision = three()
+    before, after = dataset.status, decision.status(KEY, "", (), NOW)
+    assert [one.reason for one in dataset_announcements(before, after)].count(Reason.NODE_LEAVING) == 1
+    assert Reason.NODE_LEAVING not in [one.reason for one in dataset_announcements(after, after)]
+
+
+def test_nothing_is_said_where_no_node_is_about_to_go() -> None:
+    dataset = listed(make_dataset())
+    assert moving(decided(dataset, make_node("a"), warm(dataset, "a"))) == ("", "", "")
+
+
+def test_a_node_that_is_only_cordoned_keeps_its_replica() -> None:
+    dataset = listed(make_dataset())
+    placed = decided(dataset, make_node("a", schedulable=False), make_node("b"), warm(dataset, "a")).plans[KEY]
+    assert placed.placement.roles == {"a": Role.REPLICA}
+
+
+def test_a_node_that_stays_after_all_is_a_replica_again_and_what_came_meanwhile_is_kept() -> None:
+    dataset = listed(make_dataset())
+    part = make_cache("b", (given(dataset), report(dataset, 300)))
+    placed = decided(dataset, make_node("a"), make_node("b"), warm(dataset, "a"), part).plans[KEY].placement
+    assert placed.roles == {"a": Role.REPLICA, "b": Role.IDLE}
+
+
+def test_pods_on_it_read_on_and_it_warms_no_more_for_them() -> None:
+    dataset = listed(make_dataset(cache={"replicas": 0}))
+    cache = make_cache("a", (given(dataset), report(dataset, 300)), mounts=(mount(dataset),))
+    decision = decided(dataset, leaving("a"), cache, PodView("vision", "trainer", node="a"))
+    assert decision.plans[KEY].placement.roles == {"a": Role.LEAVING}
+    assert not entries(decision)["a"].eager
+
+
+def test_what_a_quota_would_drop_stays_until_the_node_goes() -> None:
+    dataset = listed(make_dataset(cache={"replicas": 1}))
+    view = make_view(dataset, leaving("a"), make_node("b"), warm(dataset, "a"))
+    view = replace(view, terms={KEY: ClassTerms("tight", namespace_quota=SIZE)})
+    roles = decide_datasets(view, {}, NOW).plans[KEY].placement.roles
+    assert roles == {"a": Role.LEAVING, "b": Role.REPLICA}
+
+
+def test_a_dataset_on_all_nodes_is_not_asked_of_one_that_is_about_to_go() -> None:
+    _, decision = three(replicas="all")
+    assert decision.plans[KEY].placement.desired == 2
+
+
+def test_a_share_is_not_a_share_of_nodes_that_are_about_to_go() -> None:
+    _, decision = three(replicas="100%")
+    assert decision.plans[KEY].placement.desired == 2
+
+
+def test_data_of_a_deleted_dataset_is_not_kept_there() -> None:
+    dataset = listed(make_dataset(deletionTimestamp="2026-02-01T00:00:00Z"))
+    assert decided(dataset, leaving("a"), warm(dataset, "a")).plans[KEY].placement.roles == {}
+
+
+def test_a_new_version_is_listed_by_a_node_that_stays() -> None:
+    dataset = make_dataset(cache={"replicas": 0})
+    plan = decided(dataset, leaving("a"), make_node("b")).plans[KEY]
+    assert plan.listing.node == "b"
+    assert decided(dataset, leaving("a")).plans[KEY].listing.node == "a"
+
+
+def test_no_held_pod_is_sent_there_though_it_is_warm() -> None:
+    view = cluster(dataset(), replace(node("a"), leaving=TAINT), node("b"), held("p"), holding("a"), holding("b", 0.2))
+    outcome = decide_releases(view, 1030.0)
+    assert outcome.releases == ()
+    assert outcome.wanted.nodes == {KEY: frozenset({"b"})}

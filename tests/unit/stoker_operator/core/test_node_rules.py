@@ -1,0 +1,120 @@
+"""Which nodes a Dataset may be on by labels and taints."""
+
+from typing import Any
+
+import pytest
+
+from stoker_api.dataset import Cache
+from stoker_operator.core.node_rules import NodeRule
+from stoker_operator.core.placement import Role
+from stoker_operator.core.views import NodeView, Taint
+from tests.unit.stoker_operator.builders import decided, given, listed, make_cache, make_dataset, make_node, report
+
+KEY = "vision/imagenet"
+LABELS = {"gpu": "a100", "cpus": "64"}
+
+
+def rule(**cache: Any) -> NodeRule:
+    return NodeRule.of(Cache.model_validate(cache))
+
+
+def expression(key: str, operator: str, *values: str) -> NodeRule:
+    return rule(matchExpressions=[{"key": key, "operator": operator, "values": list(values)}])
+
+
+@pytest.mark.parametrize(
+    ("words", "matches"),
+    [
+        (("gpu", "In", "a100", "h100"), True),
+        (("gpu", "In", "h100"), False),
+        (("none", "In", "a100"), False),
+        (("gpu", "NotIn", "a100"), False),
+        (("none", "NotIn", "a100"), True),
+        (("gpu", "Exists"), True),
+        (("none", "Exists"), False),
+        (("gpu", "DoesNotExist"), False),
+        (("none", "DoesNotExist"), True),
+        (("cpus", "Gt", "63"), True),
+        (("cpus", "Gt", "64"), False),
+        (("cpus", "Lt", "65"), True),
+        (("cpus", "Lt", "64"), False),
+        (("gpu", "Gt", "1"), False),
+        (("none", "Lt", "1"), False),
+    ],
+)
+def test_an_expression_means_what_it_means_in_a_pod(words: tuple[str, ...], matches: bool) -> None:
+    assert expression(words[0], words[1], *words[2:]).matches(make_node("a", labels=LABELS)) is matches
+
+
+def test_all_expressions_and_the_selector_must_hold() -> None:
+    both = rule(nodeSelector={"gpu": "a100"}, matchExpressions=[{"key": "cpus", "operator": "Exists"}])
+    assert both.matches(make_node("a", labels=LABELS))
+    assert not both.matches(make_node("a", labels={"gpu": "a100"}))
+    assert not both.matches(make_node("a", labels={"cpus": "64"}))
+
+
+def tainted(key: str, effect: str = "NoSchedule", **fields: Any) -> NodeView:
+    return make_node("a", taints=(Taint(key, "yes", effect),), **fields)
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "takes"),
+    [
+        (None, True),
+        ([], False),
+        ([{"key": "gpu", "operator": "Exists"}], True),
+        ([{"key": "gpu", "value": "yes"}], True),
+        ([{"key": "gpu", "value": "no"}], False),
+        ([{"key": "gpu", "operator": "Exists", "effect": "NoExecute"}], False),
+        ([{"key": "other", "operator": "Exists"}], False),
+        ([{"operator": "Exists"}], True),
+    ],
+)
+def test_a_taint_matters_where_tolerations_are_given_and_none_is_for_it(tolerations: Any, takes: bool) -> None:
+    spec = {} if tolerations is None else {"tolerations": tolerations}
+    assert rule(**spec).takes(tainted("gpu")) is takes
+
+
+@pytest.mark.parametrize(
+    "key", ["node.kubernetes.io/not-ready", "node.kubernetes.io/unschedulable", "stoker.dev/agent-not-ready"]
+)
+def test_taints_that_say_how_a_node_is_at_the_moment_do_not_matter(key: str) -> None:
+    assert rule(tolerations=[]).takes(tainted(key, "NoExecute"))
+
+
+def test_a_taint_by_which_a_node_is_about_to_go_does_not_drive_data_out() -> None:
+    assert rule(tolerations=[]).selects(tainted("going", "NoExecute", leaving="it has the taint going"))
+
+
+@pytest.mark.parametrize(("effect", "roles"), [("NoSchedule", {"a": Role.REPLICA}), ("NoExecute", {"b": Role.REPLICA})])
+def test_what_is_there_stays_under_no_schedule_and_goes_under_no_execute(effect: str, roles: dict[str, Role]) -> None:
+    dataset = listed(make_dataset(cache={"tolerations": []}))
+    held = make_cache("a", (given(dataset), report(dataset)))
+    placement = decided(dataset, tainted("gpu", effect), make_node("b"), held).plans[KEY].placement
+    assert placement.roles == roles
+
+
+def test_nodes_that_it_prefers_not_to_have_come_late_where_tolerations_are_given() -> None:
+    dataset = make_dataset(cache={"tolerations": []})
+    placement = decided(dataset, tainted("slow", "PreferNoSchedule"), make_node("b")).plans[KEY].placement
+    assert placement.roles == {"b": Role.REPLICA}
+
+
+def test_a_tolerated_taint_is_no_reason_to_come_late() -> None:
+    dataset = make_dataset(cache={"tolerations": [{"key": "gpu", "operator": "Exists"}]})
+    assert decided(dataset, tainted("gpu"), make_node("b")).plans[KEY].placement.roles == {"a": Role.REPLICA}
+
+
+def test_only_nodes_that_match_are_given_it() -> None:
+    dataset = make_dataset(cache={"replicas": "all", "matchExpressions": [{"key": "gpu", "operator": "Exists"}]})
+    placement = decided(dataset, make_node("a", labels=LABELS), make_node("b")).plans[KEY].placement
+    assert placement.roles == {"a": Role.REPLICA}
+
+
+def test_why_a_named_node_cannot_hold_it_is_said() -> None:
+    cache = {"matchExpressions": [{"key": "gpu", "operator": "Exists"}], "tolerations": []}
+    dataset = make_dataset(cache=cache, warm={"nodes": ["a", "b"]})
+    decision = decided(dataset, tainted("x", labels=LABELS), make_node("b"))
+    (found,) = [one for one in decision.status(KEY, "", (), 0.0).conditions if one.type == "NodesFound"]
+    assert "a has the taint x, which cache.tolerations does not name" in found.message
+    assert "b does not match cache.matchExpressions" in found.message
