@@ -42,6 +42,11 @@ ANNOTATION_OBSERVE = f"{GROUP}/observe"
 # The same for tuning: nothing is turned on that node.
 ANNOTATION_TUNING = f"{GROUP}/tuning"
 
+# What an AdmissionCheck of Kueue's names to be answered by Stoker, and the annotation that an administrator writes on
+# it: within what time data has to be warm.
+KUEUE_CONTROLLER = f"{GROUP}/data-warm"
+ANNOTATION_WARM_WITHIN = f"{GROUP}/warm-within"
+
 # Annotations that Stoker writes.
 ANNOTATION_GANG_SIZE = f"{GROUP}/gang-size"  # on a TrainingJob's pods: how many are released together
 ANNOTATION_TEMPLATE_HASH = f"{GROUP}/template-hash"  # on a TrainingJob's Job: of what it was made from

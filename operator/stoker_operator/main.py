@@ -38,8 +38,8 @@ def main() -> None:
     """Run Stoker's operator, or what its installation needs.
 
     Settings come from the environment: POD_NAMESPACE, POD_NAME, STOKER_LOG_LEVEL, STOKER_HOST, STOKER_HTTP_PORT,
-    STOKER_WEBHOOK_PORT, STOKER_WEBHOOK_CERTIFICATE_DIR, STOKER_STARTUP_TAINT, STOKER_REPORTS, STOKER_TUNING,
-    STOKER_TUNING_PROFILE; outside a cluster the API server from KUBECONFIG.
+    STOKER_WEBHOOK_PORT, STOKER_WEBHOOK_CERTIFICATE_DIR, STOKER_STARTUP_TAINT, STOKER_KUEUE, STOKER_REPORTS,
+    STOKER_TUNING, STOKER_TUNING_PROFILE; outside a cluster the API server from KUBECONFIG.
     """
 
 
@@ -120,6 +120,7 @@ async def _run(kube: Kube, settings: Settings) -> None:
         webhook_port=settings.webhook_port,
         certificate_dir=settings.webhook_certificate_dir,
         startup_taint=settings.startup_taint,
+        kueue=settings.kueue,
         reports=settings.reports,
         tuning=ClusterTuning(settings.tuning, settings.tuning_profile, settings.tuning_environment),
     )

@@ -52,6 +52,7 @@ class ReplicaOptions:
     reports: bool = False  # annotated pods get a way to report what they do
     tuning: ClusterTuning = field(default_factory=ClusterTuning)
     startup_taint: bool = False  # take stoker.dev/agent-not-ready off nodes whose sidecar is ready
+    kueue: bool = False  # answer Kueue's AdmissionChecks that name Stoker
 
 
 class Replica:
@@ -114,7 +115,8 @@ class Replica:
             await election.release()
 
     async def _lead(self, election: LeaderElection, stop: asyncio.Event) -> None:
-        leader = Leader(self._kube, self._state, startup_taint=self._options.startup_taint)
+        options = self._options
+        leader = Leader(self._kube, self._state, startup_taint=options.startup_taint, kueue=options.kueue)
         work = asyncio.create_task(leader.run(self._front_door.wait_whole, stop), name="leader")
         lost = asyncio.create_task(election.lost.wait(), name="lease-lost")
         ended = asyncio.create_task(_grace(stop), name="stop-grace")

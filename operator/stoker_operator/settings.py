@@ -31,6 +31,7 @@ class Settings(BaseSettings):
     http_port: Port = Field(8080, description="Health and metrics.")
     webhook_port: Port = Field(9443, description="The admission webhook.")
     startup_taint: bool = Field(False, description="Take stoker.dev/agent-not-ready off nodes whose sidecar is ready.")
+    kueue: bool = Field(False, description="Answer Kueue's AdmissionChecks that name Stoker (docs/QUEUES.md).")
     reports: bool = Field(False, description="Give annotated pods a way to report what they do (docs/REPORTS.md).")
     tuning: bool = Field(True, description="Whether what is seen of workloads is acted upon at all.")
     tuning_profile: str = Field("", description="The TuningProfile of Datasets that name none; empty: there is none.")

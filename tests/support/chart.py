@@ -48,6 +48,7 @@ FULL_VALUES: Mapping[str, Any] = {
         "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
         "dashboards": {"enabled": True},
     },
+    "kueue": {"enabled": True},
     "uninstall": {"ignorePods": True, "ignoreNodes": True},
     "networkPolicy": {"enabled": True, "metricsFrom": [{"namespaceSelector": {}}]},
 }
