@@ -165,7 +165,7 @@ def _pod_set(meta: Raw, raw: Raw) -> PodSetView:
 def _is_held_back(status: Raw) -> bool:
     for one in status.get("conditions") or ():
         if one["type"] == "Requeued":
-            return one.get("status") == "False" and one.get("reason") == _EVICTED_BY_CHECK
+            return bool(one.get("status") == "False" and one.get("reason") == _EVICTED_BY_CHECK)
     return False
 
 

@@ -13,7 +13,7 @@ from stoker_operator.core.kueue_objects import PodSetView, QueuedWorkload, WarmT
 from stoker_operator.core.pod_demand import PodDemand, Unmet, read_demand, read_request
 from stoker_operator.core.release_decisions import SHOWN_AFTER
 from stoker_operator.core.views import ClusterView, PodView
-from stoker_operator.core.warm_supply import PodNeed, Seats, WarmForecast, WarmSupply, forecast
+from stoker_operator.core.warm_supply import MissingData, PodNeed, Seats, WarmSupply, missing_data
 
 _SHOWN = 3  # nodes in a message
 
@@ -122,7 +122,7 @@ def _annotate(workload: QueuedWorkload, view: ClusterView) -> dict[str, str]:
 def _outlook(seats: Sequence[Seats], terms: WarmTerms, now: float) -> tuple[Outlook, str]:
     if not seats:
         return Outlook.READY, "its pods wait for no Dataset"
-    missing, whole = forecast(seats), all(one.choices for one in seats)
+    missing, whole = missing_data(seats), all(one.choices for one in seats)
     demands = [one.need.demand for one in seats]
     data = " and ".join(dict.fromkeys(demand.names for demand in demands))
     if whole and missing.is_warm:
@@ -147,7 +147,7 @@ def _unlisted(demand: PodDemand) -> list[str]:
     return [f"{dataset.key} is not listed yet" for dataset in demand.datasets if not dataset.status.version]
 
 
-def _describe(missing: WarmForecast) -> str:
+def _describe(missing: MissingData) -> str:
     eta = "the time is not known yet" if missing.eta is None else f"{format_duration(missing.eta)} at the present rate"
     done = f"{missing.warm} of {missing.nodes} nodes that its pods need are warm"
     return f"{done}; {format_bytes(missing.left_bytes)} left, {eta}"

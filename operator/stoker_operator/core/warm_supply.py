@@ -47,7 +47,7 @@ class Seats:
 
 
 @dataclass(frozen=True)
-class WarmForecast:
+class MissingData:
     """What is missing on the nodes that a Workload needs. Bytes; ``eta`` in seconds, None when a node cannot say."""
 
     nodes: int = 0
@@ -65,12 +65,12 @@ class WarmForecast:
         return self.is_warm or (self.eta is not None and self.eta <= seconds)
 
 
-def forecast(seats: Iterable[Seats]) -> WarmForecast:
+def missing_data(seats: Iterable[Seats]) -> MissingData:
     """Sum up what is missing; a node that two kinds of pods need counts once for each of them."""
     choices = [choice for one in seats for choice in one.choices]
     cold = [choice.warmth for choice in choices if not choice.warmth.warm]
     etas = [one.eta for one in cold]
-    return WarmForecast(
+    return MissingData(
         nodes=len(choices),
         warm=len(choices) - len(cold),
         left_bytes=sum(max(0, one.total_bytes - one.warm_bytes) for one in cold),

@@ -92,8 +92,8 @@ def train_job(runtime: Object, job: Object) -> Iterator[Object]:
             container |= {"command": trainer["command"], "resources": trainer["resourcesPerNode"]}
         for index in range(trainer["numNodes"]):
             name = f"{meta['name']}-{replicated['name']}-0"
-            owner = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "uid": "j0"}}
-            pod = _pod(owner | {"metadata": owner["metadata"] | {"namespace": meta["namespace"]}}, template, "")
+            metadata = {"name": name, "namespace": meta["namespace"], "uid": "j0"}
+            pod = _pod({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}, template, "")
             pod["metadata"]["generateName"] = f"{name}-{index}-"
             del pod["metadata"]["name"]
             facts = {

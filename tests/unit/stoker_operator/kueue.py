@@ -62,7 +62,7 @@ def make_workload(
 
 def held_back(until: float, *, ours: bool = True) -> dict[str, Any]:
     """Return the fields of a Workload that was evicted by a check, and is to be left alone until then."""
-    fields = {"f:status": {"f:requeueState": {"f:requeueAt": {}}}}
+    fields: dict[str, Any] = {"f:status": {"f:requeueState": {"f:requeueAt": {}}}}
     owner = {"manager": CHECK_MANAGER if ours else "kueue-provisioning", "operation": "Apply", "fieldsV1": fields}
     return {
         "status": {

@@ -67,7 +67,7 @@ class World:
 def sidecar(node: str) -> Any:
     """Return the pod of the sidecar on a node, ready."""
     owner = {"kind": "DaemonSet", "name": "stoker-sidecar", "uid": "ds", "controller": True}
-    metadata = {"namespace": "stoker", "name": "sidecar", "uid": "s", "ownerReferences": [owner]}
+    metadata: dict[str, Any] = {"namespace": "stoker", "name": "sidecar", "uid": "s", "ownerReferences": [owner]}
     metadata["labels"] = {"app.kubernetes.io/component": "sidecar"}
     status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
     return parse_pod({"metadata": metadata, "spec": {"nodeName": node}, "status": status})
