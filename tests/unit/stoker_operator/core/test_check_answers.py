@@ -114,7 +114,7 @@ def test_quota_is_held_for_a_moment_however_long_the_data_takes(cold: int) -> No
 @given(
     st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans(), st.integers(1, 40)), max_size=30),
 )
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 def test_whatever_comes_and_goes_it_starts_warm_and_is_never_lost(
     story: list[tuple[bool, bool, bool, int]],
 ) -> None:
