@@ -3,6 +3,7 @@
 import base64
 import json
 import shutil
+import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +22,8 @@ Object = dict[str, Any]
 START_SECONDS = 90.0
 _WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 # Of what they install: no pods, and none of the rights, since they run in the administrator's name.
-_KINDS = frozenset({"Namespace", "CustomResourceDefinition", "Secret", "Service", *_WEBHOOKS})
+_CRD = "CustomResourceDefinition"
+_KINDS = frozenset({"Namespace", _CRD, "Secret", "Service", *_WEBHOOKS})
 # The kinds whose webhooks are asked. Those of all pods would keep pods from being made once the programs have stopped.
 _ASKED = frozenset({"kueue.x-k8s.io", "jobset.x-k8s.io", "batch"})
 
@@ -62,12 +64,11 @@ class Queueing:
         for one in (JOBSET, KUEUE):  # Kueue looks for the kinds of jobs when it starts
             self._install(one)
         self._issue(JOBSET)
-        for one in (JOBSET, KUEUE):
-            self._start(one)
-        self._copy_certificate()
-        for one in (JOBSET, KUEUE):
-            url = f"http://{self._slot.host_address}:{one.health_port}/readyz"
-            wait_for(f"{one.program} to be ready", partial(answers, url), START_SECONDS, self._log(one))
+        running = {one: self._start(one) for one in (JOBSET, KUEUE)}
+        self._copy_certificate(running[KUEUE])
+        for one, process in running.items():
+            what, ready = f"{one.program} to be ready", partial(self._is_ready, one)
+            wait_for(what, ready, START_SECONDS, self._log(one), partial(_lives, process))
 
     def stop(self) -> None:
         """Stop both, and take their webhooks away, which nobody answers from then on. Their kinds and objects stay."""
@@ -86,6 +87,8 @@ class Queueing:
         documents = outside(yaml.safe_load_all(manifests), one, str(self._slot.host_address), authority)
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
         self._kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=text)
+        kinds = [f"crd/{one['metadata']['name']}" for one in documents if one["kind"] == _CRD]
+        self._kubectl("wait", "--for=condition=Established", f"--timeout={START_SECONDS:.0f}s", *kinds)
 
     def _issue(self, one: Installed) -> None:
         authority, folder = Authority(self._paths.pki), self._folder(one)
@@ -94,16 +97,19 @@ class Queueing:
         for source, name in zip(authority.files(one.service), ("tls.crt", "tls.key"), strict=True):
             shutil.copy(source, folder / name)
 
-    def _start(self, one: Installed) -> None:
+    def _is_ready(self, one: Installed) -> bool:
+        return answers(f"http://{self._slot.host_address}:{one.health_port}/readyz")
+
+    def _start(self, one: Installed) -> subprocess.Popen[bytes]:
         folder = self._folder(one)
         folder.mkdir(parents=True, exist_ok=True)
         config = folder / "config.yaml"
         config.write_text(yaml.safe_dump(configuration(one, str(self._slot.host_address), folder)))
         argv = [str(self._binary(one.program)), f"--config={config}"]
         environment = {"KUBECONFIG": str(self._paths.kubeconfig)}
-        start_daemon(self._paths.name, one.program, argv, self._log(one), environment)
+        return start_daemon(self._paths.name, one.program, argv, self._log(one), environment)
 
-    def _copy_certificate(self) -> None:
+    def _copy_certificate(self, kueue: subprocess.Popen[bytes]) -> None:
         """Do what a mounted Secret does: Kueue writes its certificate there, and waits for the files."""
         found: dict[str, str] = {}
 
@@ -112,7 +118,7 @@ class Queueing:
             found.update(secret.get("data") or {})
             return "tls.crt" in found
 
-        wait_for("Kueue's certificate", made, START_SECONDS, self._log(KUEUE))
+        wait_for("Kueue's certificate", made, START_SECONDS, self._log(KUEUE), partial(_lives, kueue))
         for name, text in found.items():
             (self._folder(KUEUE) / name).write_bytes(base64.b64decode(text))
 
@@ -121,6 +127,10 @@ class Queueing:
 
     def _log(self, one: Installed) -> Path:
         return self._paths.logs / f"{one.program}.log"
+
+
+def _lives(process: subprocess.Popen[bytes]) -> bool:
+    return process.poll() is None
 
 
 def configuration(one: Installed, address: str, certificates: Path) -> Object:
