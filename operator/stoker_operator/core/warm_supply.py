@@ -22,7 +22,7 @@ _STEP = 64  # nodes that are looked at before others get a turn
 
 @dataclass(frozen=True)
 class PodNeed:
-    """``count`` pods that are alike, and what they wait for."""
+    """Pods that are alike, ``count`` of them, and what they wait for."""
 
     pod: PodView
     demand: PodDemand

@@ -38,7 +38,7 @@ Checks = Mapping[str, AdmissionCheckView]
 
 
 @dataclass(frozen=True)
-class _Told:
+class _ToldWorkload:
     """What to write onto one Workload; ``ours``: its checks that we answer."""
 
     workload: QueuedWorkload
@@ -50,7 +50,7 @@ class _Told:
 class _Outcome:
     """What a pass comes to: what to write, and where data is wanted."""
 
-    told: list[_Told] = field(default_factory=list)
+    told: list[_ToldWorkload] = field(default_factory=list)
     wanted: dict[str, frozenset[str]] = field(default_factory=dict)
     versions: dict[str, dict[str, frozenset[str]]] = field(default_factory=dict)
 
@@ -118,7 +118,7 @@ class KueueChecks:
                 outcome.want(verdict)
                 answer = decide_answer(workload, row, verdict, now, annotates=at == 0)
                 answers += [] if answer is None else [answer]
-            outcome.told += [_Told(workload, ours, answers)] if answers else []
+            outcome.told += [_ToldWorkload(workload, ours, answers)] if answers else []
         return outcome
 
     def _conditions(self, checks: Checks, now: float) -> Iterator[KeyedAction]:
@@ -128,7 +128,7 @@ class KueueChecks:
                 act = partial(self._write_condition, check, condition)
                 yield KeyedAction(f"condition of AdmissionCheck {name}", "condition", name, act, check.generation)
 
-    def _answers(self, told: Sequence[_Told], waiting: int, now: float) -> Iterator[KeyedAction]:
+    def _answers(self, told: Sequence[_ToldWorkload], waiting: int, now: float) -> Iterator[KeyedAction]:
         pause = max(MESSAGE_EVERY, waiting / MESSAGES_A_SECOND)
         for one in told:
             workload = one.workload
@@ -153,7 +153,7 @@ class KueueChecks:
             return  # deleted, perhaps made anew: the watch tells
         self._state.admission_checks.put(check.name, parse_admission_check(written))
 
-    async def _write_answer(self, told: _Told) -> None:
+    async def _write_answer(self, told: _ToldWorkload) -> None:
         workload, now = told.workload, self._clock()
         body = status_patch(workload, told.answers, told.ours, now)
         try:
