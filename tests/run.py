@@ -37,6 +37,7 @@ PYTEST: dict[str, tuple[str, ...]] = {
 }
 STAGES = ("lint", *PYTEST)
 # Programs of the cluster that integration tests use as well.
+OF_STORIES = ("jobset", "kueue")  # beside the cluster's own
 OF_INTEGRATION = ("kube-apiserver", "kubectl", "helm", "versitygw", "csi-sanity", "kube-score", "kubesec")
 
 
@@ -118,7 +119,8 @@ class ClusterBuild:
             return
         self._first.wait()
         if not self._rest:
-            commands = (("-m", "e2e.cluster", "build"), ("-m", "e2e.support.built"))
+            build = ("-m", "e2e.cluster", "build")
+            commands = (build, (*build, *OF_STORIES), ("-m", "e2e.support.built"))
             self._rest = [self._start(*command, niceness=19) for command in commands]
         if stage == "e2e":
             for process in self._rest:

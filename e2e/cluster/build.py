@@ -55,7 +55,7 @@ RECIPES = {
     )
 }
 # These serve one test or benchmark each and are built when that asks for them.
-_FOR_ONE_USE = frozenset({"csi-sanity", "kube-score", "kubesec", "kwok"})
+_FOR_ONE_USE = frozenset({"csi-sanity", "jobset", "kube-score", "kubesec", "kueue", "kwok"})
 CLUSTER_PROGRAMS = tuple(name for name in RECIPES if name not in _FOR_ONE_USE)
 
 

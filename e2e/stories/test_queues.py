@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 import pytest
 
 from e2e.cluster.images import BUSYBOX_IMAGE
+from e2e.cluster.processes import wait_for
 from e2e.support.bucket import files
 from e2e.support.manifests import Object
-from e2e.support.world import Home, World, condition, node_rows
+from e2e.support.world import PATIENCE, Home, World, condition, node_rows
 
 QUEUE = {"kueue.x-k8s.io/queue-name": "queue"}
 CHECK = "data-warm"
@@ -39,6 +40,8 @@ def kueue(world: World) -> Iterator[None]:
     world.wait("clusterqueue", "one-job", "", lambda it: condition(it, "Active") == "True")
     yield
     world.removals.finish()
+    # Kueue's finalizers are on them, and a namespace that has some of them stays.
+    wait_for("Kueue to let go of Workloads", lambda: not world.items(WORKLOADS, "-A"), PATIENCE)
     queueing.stop()
 
 
