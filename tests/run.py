@@ -36,8 +36,8 @@ PYTEST: dict[str, tuple[str, ...]] = {
     "e2e": ("e2e/stories", "-o", "timeout=900", "-x" if os.environ.get("STOKER_E2E_FAIL_FAST") else "-v"),
 }
 STAGES = ("lint", *PYTEST)
+OF_STORIES = ("jobset", "kueue")  # programs that stories need beside the cluster's own
 # Programs of the cluster that integration tests use as well.
-OF_STORIES = ("jobset", "kueue")  # beside the cluster's own
 OF_INTEGRATION = ("kube-apiserver", "kubectl", "helm", "versitygw", "csi-sanity", "kube-score", "kubesec")
 
 
