@@ -4,8 +4,8 @@ The room of a node is all that it has for pods: who runs there now is the busine
 Workload go yet, and later of the scheduling gate.
 """
 
-from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 from zlib import crc32
 
@@ -15,7 +15,7 @@ from stoker_operator.core.pod_demand import PodDemand
 from stoker_operator.core.resources import Resources
 from stoker_operator.core.views import ClusterView, NodeView, PodView
 from stoker_operator.core.warm_nodes import may_warm
-from stoker_operator.core.warmth import NOTHING, Warmth, WarmthIndex
+from stoker_operator.core.warmth import Warmth, WarmthIndex
 
 _STEP = 64  # nodes that are looked at before others get a turn
 
@@ -78,32 +78,27 @@ def missing_data(seats: Iterable[Seats]) -> MissingData:
     )
 
 
-@dataclass
-class _Ranking:
-    """The nodes for pods that are alike: those that hold some of the data, and all others where these are too few."""
-
-    holders: list[NodeChoice]
-    fresh: list[NodeChoice] | None = field(default=None)
-
-
 class WarmSupply:
     """Finds nodes for Workloads at one moment. What is alike is looked up once, however many Workloads ask."""
 
     def __init__(self, view: ClusterView, warmth: WarmthIndex) -> None:
         self._view: Final = view
         self._warmth: Final = warmth
-        self._rankings: Final[dict[tuple[str, ...], _Ranking]] = {}
+        self._feasible: Final[dict[tuple[str, ...], dict[str, NodeView]]] = {}  # by constraints and size of the pods
+        self._holders: Final[dict[tuple[str, ...], list[NodeChoice]]] = {}  # of these, by what they want as well
 
     def seats(self, needs: Sequence[PodNeed]) -> Generator[None, None, tuple[Seats, ...]]:
         """Find nodes for all pods of one Workload together, in slices."""
         free: dict[str, Resources] = {}
         found: list[Seats] = []
         for need in needs:
-            ranking = yield from self._ranking(need)
-            choices, homeless = self._take(need, need.count, ranking.holders, free)
+            keys = constraints_key(need.pod), room_key(need.pod.requests)
+            feasible = yield from self._feasible_nodes(need.pod, keys)
+            holders = yield from self._ranked(need, feasible, keys)
+            choices, homeless = self._take(need, need.count, holders, free)
             if homeless:
-                ranking.fresh = (yield from self._fresh(need)) if ranking.fresh is None else ranking.fresh
-                more, homeless = self._take(need, homeless, ranking.fresh, free)
+                known = {row.node for row in holders}
+                more, homeless = self._take(need, homeless, _others(need.demand, feasible, known), free)
                 choices += more
             found.append(Seats(need, tuple(choices), homeless))
             yield
@@ -112,10 +107,8 @@ class WarmSupply:
     def _take(
         self, need: PodNeed, count: int, rows: Iterable[NodeChoice], free: dict[str, Resources]
     ) -> tuple[list[NodeChoice], int]:
-        requests, chosen = need.pod.requests, []
+        requests, chosen = need.pod.requests, list[NodeChoice]()
         for row in rows:
-            if not count:
-                break
             left = free.get(row.node, self._view.nodes[row.node].allocatable)
             before = count
             while count and left.covers(requests):
@@ -123,42 +116,53 @@ class WarmSupply:
             if count < before:
                 free[row.node] = left
                 chosen.append(row)
+            if not count:
+                break
         return chosen, count
 
-    def _ranking(self, need: PodNeed) -> Generator[None, None, _Ranking]:
-        pod, demand = need.pod, need.demand
-        keys = (constraints_key(pod), room_key(pod.requests), data_key(demand), allowed_key(demand.datasets))
-        if keys not in self._rankings:
+    def _feasible_nodes(self, pod: PodView, keys: tuple[str, ...]) -> Generator[None, None, Mapping[str, NodeView]]:
+        """Find the nodes that a pod may run on, with room for it while they are empty."""
+        if keys not in self._feasible:
+            found: dict[str, NodeView] = {}
+            for at, (name, node) in enumerate(sorted(self._view.nodes.items())):
+                if _is_up(node) and node.allocatable.covers(pod.requests) and may_run(pod, node):
+                    found[name] = node
+                if not at % _STEP:
+                    yield
+            self._feasible[keys] = found
+        return self._feasible[keys]
+
+    def _ranked(
+        self, need: PodNeed, feasible: Mapping[str, NodeView], keys: tuple[str, ...]
+    ) -> Generator[None, None, list[NodeChoice]]:
+        """Return the feasible nodes that hold some of the data or are asked to, the warmest first."""
+        demand = need.demand
+        keys = (*keys, data_key(demand), allowed_key(demand.datasets))
+        if keys not in self._holders:
             names = set[str]().union(*(self._warmth.nodes(dataset) for dataset in demand.datasets))
             rows: list[NodeChoice] = []
-            for at, name in enumerate(sorted(names)):
+            for at, name in enumerate(sorted(names & feasible.keys())):
                 warmth = self._warmth.together(demand.datasets, name, demand.versions)
-                if self._may_take(need, name, warmth):
+                if warmth.warm or _may_hold(demand, feasible[name]):
                     rows.append(NodeChoice(name, warmth))
                 if not at % _STEP:
                     yield
-            self._rankings[keys] = _Ranking(sorted(rows, key=_rank))
-        return self._rankings[keys]
+            self._holders[keys] = sorted(rows, key=_rank)
+        return self._holders[keys]
 
-    def _fresh(self, need: PodNeed) -> Generator[None, None, list[NodeChoice]]:
-        """Find the nodes that hold none of it, in an order of the Datasets' own: else all would begin on the first."""
-        demand = need.demand
-        holders = set[str]().union(*(self._warmth.nodes(dataset) for dataset in demand.datasets))
-        rows: list[tuple[int, str]] = []
-        for at, name in enumerate(self._view.nodes):
-            if name not in holders and self._may_take(need, name, NOTHING):
-                rows.append((crc32(f"{demand.names} {name}".encode()), name))
-            if not at % _STEP:
-                yield
-        total = sum(dataset.status.bytes or 0 for dataset in demand.datasets)
-        return [NodeChoice(name, Warmth(total_bytes=total)) for _, name in sorted(rows)]
 
-    def _may_take(self, need: PodNeed, name: str, warmth: Warmth) -> bool:
-        node = self._view.nodes.get(name)
-        if node is None or not _is_up(node) or not node.allocatable.covers(need.pod.requests):
-            return False
-        allowed = warmth.warm or all(may_warm(dataset, node) for dataset in need.demand.datasets)
-        return allowed and may_run(need.pod, node)
+def _others(demand: PodDemand, feasible: Mapping[str, NodeView], known: Container[str]) -> Iterator[NodeChoice]:
+    """Yield nodes that hold none of it, from a place of the Datasets' own on: else all would begin on the first."""
+    names = list(feasible)
+    start = crc32(demand.names.encode()) % len(names) if names else 0
+    nothing = Warmth(total_bytes=sum(dataset.status.bytes or 0 for dataset in demand.datasets))
+    for name in (*names[start:], *names[:start]):
+        if name not in known and _may_hold(demand, feasible[name]):
+            yield NodeChoice(name, nothing)
+
+
+def _may_hold(demand: PodDemand, node: NodeView) -> bool:
+    return all(may_warm(dataset, node) for dataset in demand.datasets)
 
 
 def _is_up(node: NodeView) -> bool:

@@ -31,6 +31,7 @@ from stoker_operator.reconcilers.turns import KeyedAction
 from stoker_operator.writer import Writer
 
 LOOK_EVERY = 2.0  # seconds between two looks at what nodes report, while a Workload waits
+LOOKS_A_SECOND = 200.0  # at Workloads: with more of them the looks are rarer
 MESSAGE_EVERY = 15.0  # seconds between two messages that say no more than how far the data is
 MESSAGES_A_SECOND = 5.0  # of these, of all Workloads together
 _WANTED_BY = "queues"
@@ -84,7 +85,8 @@ class KueueChecks:
         self._state.set_wanted(outcome.wanted, outcome.versions, _WANTED_BY)
         self._written_at = {key: at for key, at in self._written_at.items() if key in waiting}
         due = self.work.take((*self._conditions(checks, now), *self._answers(outcome.told, len(waiting), now)))
-        again = [seconds for seconds in (due, LOOK_EVERY if waiting else None) if seconds is not None]
+        look = max(LOOK_EVERY, len(waiting) / LOOKS_A_SECOND) if waiting else None
+        again = [seconds for seconds in (due, look) if seconds is not None]
         return min(again, default=None)
 
     def _note_cache(self, old: NodeCache | None, new: NodeCache | None) -> None:
