@@ -36,6 +36,7 @@ PYTEST: dict[str, tuple[str, ...]] = {
     "e2e": ("e2e/stories", "-o", "timeout=900", "-x" if os.environ.get("STOKER_E2E_FAIL_FAST") else "-v"),
 }
 STAGES = ("lint", *PYTEST)
+OF_STORIES = ("jobset", "kueue")  # programs that stories need beside the cluster's own
 # Programs of the cluster that integration tests use as well.
 OF_INTEGRATION = ("kube-apiserver", "kubectl", "helm", "versitygw", "csi-sanity", "kube-score", "kubesec")
 
@@ -118,7 +119,8 @@ class ClusterBuild:
             return
         self._first.wait()
         if not self._rest:
-            commands = (("-m", "e2e.cluster", "build"), ("-m", "e2e.support.built"))
+            build = ("-m", "e2e.cluster", "build")
+            commands = (build, (*build, *OF_STORIES), ("-m", "e2e.support.built"))
             self._rest = [self._start(*command, niceness=19) for command in commands]
         if stage == "e2e":
             for process in self._rest:

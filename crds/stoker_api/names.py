@@ -30,6 +30,7 @@ ANNOTATION_SCHEDULING = f"{GROUP}/scheduling"
 ANNOTATION_MAX_WAIT = f"{GROUP}/max-wait"
 ANNOTATION_CONTAINERS = f"{GROUP}/containers"
 ANNOTATION_REPORT = f"{GROUP}/report"  # "false": the pod gets no way to report what it does
+ANNOTATION_GANG_SIZE = f"{GROUP}/gang-size"  # how many of its gang are released together; TrainingJobs write it
 ANNOTATION_SAMPLING = f"{GROUP}/sampling"  # JSON, see stoker_api.sampling: in which order the pod reads its samples
 
 # The annotation that an administrator writes on a DatasetClass, as on a StorageClass; and where kubectl finds it.
@@ -42,8 +43,12 @@ ANNOTATION_OBSERVE = f"{GROUP}/observe"
 # The same for tuning: nothing is turned on that node.
 ANNOTATION_TUNING = f"{GROUP}/tuning"
 
+# What an AdmissionCheck of Kueue's names to be answered by Stoker, and the annotation that an administrator writes on
+# it: within what time data has to be warm.
+KUEUE_CONTROLLER = f"{GROUP}/data-warm"
+ANNOTATION_WARM_WITHIN = f"{GROUP}/warm-within"
+
 # Annotations that Stoker writes.
-ANNOTATION_GANG_SIZE = f"{GROUP}/gang-size"  # on a TrainingJob's pods: how many are released together
 ANNOTATION_TEMPLATE_HASH = f"{GROUP}/template-hash"  # on a TrainingJob's Job: of what it was made from
 ANNOTATION_WAITING = f"{GROUP}/waiting"  # on a held pod: why it waits, a sentence; its Dataset says how far it is
 # On a pod that other scheduling gates hold too: since when Stoker's is the last one, RFC 3339; empty until then.

@@ -50,10 +50,12 @@ RECIPES = {
         Recipe("kube-score", "scorers", "github.com/zegl/kube-score/cmd/kube-score"),
         Recipe("kubesec", "scorers", "github.com/controlplaneio/kubesec/v2"),
         Recipe("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+        Recipe("kueue", "queueing", "sigs.k8s.io/kueue/cmd/kueue"),
+        Recipe("jobset", "queueing", "sigs.k8s.io/jobset"),
     )
 }
 # These serve one test or benchmark each and are built when that asks for them.
-_FOR_ONE_USE = frozenset({"csi-sanity", "kube-score", "kubesec", "kwok"})
+_FOR_ONE_USE = frozenset({"csi-sanity", "jobset", "kube-score", "kubesec", "kueue", "kwok"})
 CLUSTER_PROGRAMS = tuple(name for name in RECIPES if name not in _FOR_ONE_USE)
 
 
@@ -109,7 +111,7 @@ class Programs:
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = target.with_name(f".{recipe.program}.new")
         argv = ["go", "-C", str(TOOLS / recipe.module), "build", "-trimpath", "-buildvcs=false"]
-        run(*argv, "-ldflags", recipe.ldflags, "-o", draft, recipe.package, env=_go_environment())
+        run(*argv, "-ldflags", recipe.ldflags, "-o", draft, recipe.package, env=go_environment())
         draft.rename(target)
         print(f"built {recipe.program} in {time.monotonic() - started:.0f} s", flush=True)
 
@@ -121,7 +123,7 @@ class Programs:
             yield
 
 
-def _go_environment() -> dict[str, str]:
+def go_environment() -> dict[str, str]:
     """Return the environment for `go build`. Raises UsageError when there is no Go."""
     path = os.environ.get("PATH", "") + f":{GO_ELSEWHERE}"
     if shutil.which("go", path=path) is None:

@@ -19,6 +19,7 @@ from e2e.cluster.node import Node
 from e2e.cluster.nodeconfig import NodeSpec
 from e2e.cluster.paths import ClusterPaths
 from e2e.cluster.processes import owned_by, run, wait_for
+from e2e.cluster.queueing import Queueing
 from e2e.cluster.s3 import S3Server
 from e2e.cluster.slots import Slot, SlotRegistry, checked_name
 
@@ -56,6 +57,11 @@ class Cluster:
     @property
     def s3(self) -> S3Server:
         return S3Server(self.paths, self.slot, self._programs.path)
+
+    @property
+    def queueing(self) -> Queueing:
+        """Kueue and JobSet, of which nothing is there until they are started."""
+        return Queueing(self.paths, self.slot, self._programs.path, self.kubectl)
 
     def up(self, nodes: int = 2) -> None:
         """Start the cluster with `nodes` nodes, all Ready; one that is up and healthy is left as it is.

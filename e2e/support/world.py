@@ -64,7 +64,9 @@ class World:
         )
         image = (f"image.repository={repository}", f"image.tag={tag}", "image.pullPolicy=Never")
         floor = ("sidecar.floor.bytes=2%",)  # as its kubelets' thresholds: the nodes share a disk with all else here
-        words = [*_options("--set", (*image, *floor, *values)), *_options("--set-string", marks)]
+        # From the start: the operator notices when Kueue comes.
+        queues = ("kueue.enabled=true",)
+        words = [*_options("--set", (*image, *floor, *queues, *values)), *_options("--set-string", marks)]
         chart = str(ROOT / "charts" / "stoker")
         command = ("upgrade", "--install", RELEASE, chart, "-n", SYSTEM, "--create-namespace", "--wait", *words)
         self.cluster.helm(*command, "--timeout", f"{PATIENCE:.0f}s")

@@ -61,6 +61,8 @@ VALIDATING_WEBHOOKS = Kind(
     "ValidatingWebhookConfiguration",
     namespaced=False,
 )
+ADMISSION_CHECKS = Kind("kueue.x-k8s.io", "v1beta1", "admissionchecks", "AdmissionCheck", namespaced=False)
+WORKLOADS = Kind("kueue.x-k8s.io", "v1beta1", "workloads", "Workload", namespaced=True)
 DATASETS = Kind(names.GROUP, names.VERSION, names.DATASETS_PLURAL, "Dataset", namespaced=True)
 TRAINING_JOBS = Kind(names.GROUP, names.VERSION, names.TRAINING_JOBS_PLURAL, "TrainingJob", namespaced=True)
 DATASET_CLASSES = Kind(names.GROUP, names.VERSION, names.DATASET_CLASSES_PLURAL, "DatasetClass", namespaced=False)

@@ -13,8 +13,10 @@ from stoker_operator.core.origin_policy import OriginPolicy
 from stoker_operator.core.profiles import ProfileView
 from stoker_operator.core.views import PodView
 from stoker_operator.mirror.informers import Informers
+from stoker_operator.mirror.kueue_feed import KueueFeed
 from stoker_operator.mirror.state import ClusterState, Listener, MirrorTable
 from stoker_operator.reconcilers.datasets import DatasetReconciler
+from stoker_operator.reconcilers.kueue_checks import KueueChecks
 from stoker_operator.reconcilers.loop import LevelTriggered, ReconcileLoop
 from stoker_operator.reconcilers.pod_gate import PodGate
 from stoker_operator.reconcilers.slices import in_slices
@@ -38,10 +40,12 @@ class Leader:
         *,
         startup_taint: bool = False,
         origins: OriginPolicy | None = None,
+        kueue: bool = False,
     ) -> None:
-        """Prepare the work. ``startup_taint``: take that taint off nodes, for which the chart must give the right.
+        """Prepare the work, also for what the chart must give the right to.
 
-        ``origins``: what object stores may be asked for, and cost.
+        ``startup_taint``: take that taint off nodes. ``origins``: what object stores may be asked for, and cost.
+        ``kueue``: answer Kueue's AdmissionChecks, where it is installed.
         """
         self._state: Final = state
         self._informers: Final = Informers(kube, state)
@@ -51,8 +55,11 @@ class Leader:
         self._wire_pods(kube, clock)
         self._wire_training_jobs(kube, clock)
         self._wire_tuning_profiles(kube, clock)
+        self._kueue: Final = KueueFeed(kube, state) if kueue else None
         if startup_taint:
             self._wire_nodes(kube, clock)
+        if kueue:
+            self._wire_kueue(kube, clock)
 
     async def run(self, known: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
         """Act until ``stop``, from when ``known()`` says that all Datasets and TrainingJobs are.
@@ -62,6 +69,8 @@ class Leader:
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(self._events.run(), name="events")]
             running += self._informers.start(tasks)
+            if self._kueue is not None:
+                running.append(tasks.create_task(self._kueue.run(), name="kueue"))
             if await done_before(self._all_known(known), stop.wait()):
                 await in_slices(self._state.prepare())
                 running += [tasks.create_task(loop.run(), name="loop") for loop in self._loops]
@@ -109,6 +118,11 @@ class Leader:
         loop = self._loop("nodes", StartupTaints(Writer(kube), self._state, self._events, clock))
         self._state.nodes.listen(lambda old, new: loop.wake() if new is not None and has_startup_taint(new) else None)
         self._state.pods.listen(_on_pods(loop, lambda pod: pod.sidecar))
+
+    def _wire_kueue(self, kube: Kube, clock: Callable[[], float]) -> None:
+        # What nodes report does not wake it, since they do all the time: it looks by itself while a Workload waits.
+        loop = self._loop("kueue", KueueChecks(Writer(kube), self._state, self._events, clock))
+        _wake_on(loop, self._state.admission_checks, self._state.queued_workloads)
 
     def _loop(self, name: str, reconciler: LevelTriggered) -> ReconcileLoop:
         loop = ReconcileLoop(name, reconciler, PASS_INTERVAL)

@@ -38,9 +38,9 @@ def main() -> None:
     """Run Stoker's operator, or what its installation needs.
 
     Settings come from the environment: POD_NAMESPACE, POD_NAME, STOKER_LOG_LEVEL, STOKER_HOST, STOKER_HTTP_PORT,
-    STOKER_WEBHOOK_PORT, STOKER_WEBHOOK_CERTIFICATE_DIR, STOKER_STARTUP_TAINT, STOKER_REPORTS, STOKER_TUNING,
-    STOKER_TUNING_PROFILE, STOKER_LEAVING_TAINTS, STOKER_ORIGINS (JSON); outside a cluster the API server from
-    KUBECONFIG.
+    STOKER_WEBHOOK_PORT, STOKER_WEBHOOK_CERTIFICATE_DIR, STOKER_STARTUP_TAINT, STOKER_KUEUE, STOKER_REPORTS,
+    STOKER_TUNING, STOKER_TUNING_PROFILE, STOKER_LEAVING_TAINTS, STOKER_ORIGINS (JSON); outside a cluster the API
+    server from KUBECONFIG.
     """
 
 
@@ -122,6 +122,7 @@ async def _run(kube: Kube, settings: Settings) -> None:
         certificate_dir=settings.webhook_certificate_dir,
         leaving_taints=settings.taints_of_leaving,
         startup_taint=settings.startup_taint,
+        kueue=settings.kueue,
         reports=settings.reports,
         origins=settings.origins,
         tuning=ClusterTuning(settings.tuning, settings.tuning_profile, settings.tuning_environment),

@@ -55,6 +55,7 @@ class ReplicaOptions:
     origins: OriginPolicy = field(default_factory=OriginPolicy)  # what object stores may be asked for, and cost
     leaving_taints: tuple[str, ...] = ()  # what says of a node that it is about to go: key or key=value
     startup_taint: bool = False  # take stoker.dev/agent-not-ready off nodes whose sidecar is ready
+    kueue: bool = False  # answer Kueue's AdmissionChecks that name Stoker
 
 
 class Replica:
@@ -118,7 +119,13 @@ class Replica:
 
     async def _lead(self, election: LeaderElection, stop: asyncio.Event) -> None:
         options = self._options
-        leader = Leader(self._kube, self._state, startup_taint=options.startup_taint, origins=options.origins)
+        leader = Leader(
+            self._kube,
+            self._state,
+            startup_taint=options.startup_taint,
+            origins=options.origins,
+            kueue=options.kueue,
+        )
         work = asyncio.create_task(leader.run(self._front_door.wait_whole, stop), name="leader")
         lost = asyncio.create_task(election.lost.wait(), name="lease-lost")
         ended = asyncio.create_task(_grace(stop), name="stop-grace")

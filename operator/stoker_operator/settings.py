@@ -42,6 +42,7 @@ class Settings(BaseSettings):
         pattern=rf"^({_TAINT}(,{_TAINT})*)?$",
         description="Taints of nodes that are about to go, each key or key=value, with commas between them.",
     )
+    kueue: bool = Field(False, description="Answer Kueue's AdmissionChecks that name Stoker (docs/QUEUES.md).")
     reports: bool = Field(False, description="Give annotated pods a way to report what they do (docs/REPORTS.md).")
     tuning: bool = Field(True, description="Whether what is seen of workloads is acted upon at all.")
     tuning_profile: str = Field("", description="The TuningProfile of Datasets that name none; empty: there is none.")

@@ -101,6 +101,15 @@ class Writer:
         _count(kind, "apply")
         return written
 
+    async def apply_status(self, kind: Kind, body: Object, field_manager: str) -> Object:
+        """Apply to the status of another's object, in a name of its own.
+
+        Raises NotFound, and Conflict where ``body`` names a resourceVersion and it is another one by now.
+        """
+        written = await self._kube.apply(kind, body, field_manager=field_manager, subresource="status")
+        _count(kind, "apply")
+        return written
+
     async def create_account(self, body: Object, namespace: str) -> Object:
         """Make a ServiceAccount. Raises AlreadyExists."""
         return await self.create(SERVICE_ACCOUNTS, body, namespace)

@@ -23,6 +23,7 @@ from stoker_kube.client import namespace_of, typed
 from stoker_kube.encoding import apply_body
 from stoker_kube.errors import AlreadyExists, Conflict, Expired, KubeError, NotFound, Unauthorized
 from stoker_kube.resources import (
+    ADMISSION_CHECKS,
     DATASETS,
     EVENTS,
     NODE_CACHES,
@@ -31,11 +32,12 @@ from stoker_kube.resources import (
     SECRETS,
     TRAINING_JOBS,
     TUNING_PROFILES,
+    WORKLOADS,
     Kind,
 )
 from tests.fakes.selectors import matches_fields, matches_labels
 
-_WITH_STATUS = {DATASETS, TRAINING_JOBS, NODE_CACHES, TUNING_PROFILES, PODS, NODES}
+_WITH_STATUS = {DATASETS, TRAINING_JOBS, NODE_CACHES, TUNING_PROFILES, PODS, NODES, ADMISSION_CHECKS, WORKLOADS}
 _WITHOUT_GENERATION = {SECRETS, EVENTS}
 _Key = tuple[str, str]
 
@@ -78,6 +80,10 @@ class FakeKube:
     def refuse(self, verb: str, kind: Kind, error: KubeError) -> None:
         """Have every request of that verb and kind raise ``error`` from now on."""
         self._refused[(verb, kind)] = error
+
+    def allow(self, verb: str, kind: Kind) -> None:
+        """Take back ``refuse``."""
+        del self._refused[(verb, kind)]
 
     def break_connections(self) -> None:
         """End every watch, as a restarted server does."""
@@ -139,6 +145,7 @@ class FakeKube:
             self._applied[owned] = copy.deepcopy(body)
             return copy.deepcopy(item)
         after = copy.deepcopy(self._find(kind, name, namespace))
+        _check_version(kind, after, body)
         _give_up(after, self._applied.get(owned, {}), body)
         _merge(after, copy.deepcopy(body))
         self._applied[owned] = copy.deepcopy(body)
@@ -159,9 +166,7 @@ class FakeKube:
         after = copy.deepcopy(before)
         if content_type is MERGE:
             assert isinstance(body, dict), "a merge patch is an object"
-            wanted = (body.get("metadata") or {}).get("resourceVersion")
-            if wanted and wanted != before["metadata"]["resourceVersion"]:
-                raise Conflict(409, "Conflict", f"{kind.plural} {name!r} has been changed since it was read")
+            _check_version(kind, before, body)
             _merge(after, copy.deepcopy(body))
         else:
             after = jsonpatch.apply_patch(after, json.dumps(body))
@@ -302,6 +307,13 @@ class _Bearer:
         if self._token in self._kube.ended_tokens:
             raise Unauthorized(401, "Unauthorized", "the token has ended")
         self._kube.bearers.append((self._token, verb, kind.plural))
+
+
+def _check_version(kind: Kind, item: Object, body: Object) -> None:
+    meta = item["metadata"]
+    wanted = (body.get("metadata") or {}).get("resourceVersion")
+    if wanted and wanted != meta["resourceVersion"]:
+        raise Conflict(409, "Conflict", f"{kind.plural} {meta['name']!r} has been changed since it was read")
 
 
 def _selected(item: Object, namespace: str, label_selector: str, field_selector: str) -> bool:

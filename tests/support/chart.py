@@ -48,6 +48,7 @@ FULL_VALUES: Mapping[str, Any] = {
         "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
         "dashboards": {"enabled": True},
     },
+    "kueue": {"enabled": True},
     "uninstall": {"ignorePods": True, "ignoreNodes": True},
     "networkPolicy": {"enabled": True, "metricsFrom": [{"namespaceSelector": {}}]},
 }
@@ -59,11 +60,14 @@ def helm(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False)
 
 
-def render(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the objects that `helm install` would make. Raises AssertionError with Helm's sentence."""
-    done = helm(
-        "template", "stoker", str(CHART), "--namespace", NAMESPACE, "--values", "-", stdin=json.dumps(dict(values))
-    )
+def render(values: Mapping[str, Any], *api_versions: str) -> list[dict[str, Any]]:
+    """Return the objects that `helm install` would make, in a cluster that has ``api_versions`` beside its own.
+
+    Raises AssertionError with Helm's sentence.
+    """
+    words = ["template", "stoker", str(CHART), "--namespace", NAMESPACE, "--values", "-"]
+    words += [f"--api-versions={version}" for version in api_versions]
+    done = helm(*words, stdin=json.dumps(dict(values)))
     assert done.returncode == 0, done.stderr
     return [document for document in yaml.safe_load_all(done.stdout) if document]
 

@@ -4,6 +4,15 @@
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ with .Values.image.digest }}@{{ . }}{{ end }}
 {{- end }}
 
+{{/* "true" where Kueue's AdmissionChecks are answered. */}}
+{{- define "stoker.kueue" -}}
+{{- if eq (toString .Values.kueue.enabled) "auto" -}}
+{{ .Capabilities.APIVersions.Has "kueue.x-k8s.io/v1beta1" }}
+{{- else -}}
+{{ .Values.kueue.enabled }}
+{{- end -}}
+{{- end }}
+
 {{/* Labels that select: never to change between versions. Call with a component's name. */}}
 {{- define "stoker.selectorLabels" -}}
 app.kubernetes.io/name: stoker

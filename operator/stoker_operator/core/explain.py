@@ -47,10 +47,10 @@ def waiting(demand: PodDemand, warm: bool, requests: Resources, now: float) -> E
     """
     reason = Reason.NO_CAPACITY if warm else Reason.WAITING_FOR_DATA
     overdue = now >= demand.deadline
-    unlisted, hindrances = _unlisted(demand), _hindrances(demand)
+    unlisted, troubles = _unlisted(demand), hindrances(demand)
     body = f"no node that is warm has room for {describe(requests)}" if warm else "no node that may run it is warm yet"
-    parts = [unlisted or body, *hindrances, _until(demand, overdue), f"progress: {_where(demand)}"]
-    key = f"{reason.value} {overdue} {bool(unlisted)} {len(hindrances)}"
+    parts = [unlisted or body, *troubles, until_when(demand, overdue=overdue), f"progress: {_where(demand)}"]
+    key = f"{reason.value} {overdue} {bool(unlisted)} {len(troubles)}"
     return Explanation(reason, f"waiting for {demand.names}: {'; '.join(parts)}", key, key, overdue)
 
 
@@ -73,7 +73,7 @@ def gang(present: int, size: int, demand: PodDemand, now: float) -> Explanation:
     overdue = now >= demand.deadline
     sentence = (
         f"waiting for the gang: {present} of {size} workers exist; they are released together; "
-        f"{_until(demand, overdue)}"
+        f"{until_when(demand, overdue=overdue)}"
     )
     return Explanation(Reason.WAITING_FOR_GANG, sentence, f"gang {present}/{size} {overdue}", "gang")
 
@@ -129,7 +129,7 @@ def _where(demand: PodDemand) -> str:
     return f"`stoker -n {meta.namespace} status {meta.name}`"
 
 
-def _hindrances(demand: PodDemand) -> list[str]:
+def hindrances(demand: PodDemand) -> list[str]:
     """Name data that will not come by itself, and what to do."""
     paused = [
         f"warming of {dataset.key} is paused: `stoker -n {dataset.metadata.namespace} resume {dataset.metadata.name}`"
@@ -160,7 +160,8 @@ def _clock_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%H:%M:%S")
 
 
-def _until(demand: PodDemand, overdue: bool) -> str:
+def until_when(demand: PodDemand, *, overdue: bool) -> str:
+    """Say when it is let go although nothing is warm."""
     if demand.mode is not SchedulingMode.REQUIRE:
         return f"released anyway at {_clock_time(demand.deadline)} UTC (maxWait {format_duration(demand.max_wait)})"
     if overdue:

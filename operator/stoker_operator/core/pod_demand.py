@@ -48,10 +48,15 @@ class Unmet:
 
 def read_demand(pod: PodView, view: ClusterView, now: float) -> PodDemand | Unmet:
     """Read what ``pod`` waits for, or why that cannot be told."""
-    request = parse_request(_annotations(pod), pod.namespace)
+    request = read_request(pod)
     if isinstance(request, Refusal):
         return Unmet(Reason.INVALID_SPEC, request.sentence)
     return find_missing(request.keys, pod.namespace, view) or _demand(pod, request, view.datasets, now)
+
+
+def read_request(pod: PodView) -> PodRequest | Refusal:
+    """Read what the annotations of ``pod`` ask for."""
+    return parse_request(_annotations(pod), pod.namespace)
 
 
 def find_missing(keys: Iterable[str], namespace: str, view: ClusterView) -> Unmet | None:

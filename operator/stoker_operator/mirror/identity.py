@@ -6,6 +6,7 @@ from typing import NamedTuple
 from stoker_api.meta import Resource
 from stoker_kube.api import Object
 from stoker_operator.core.dataset_classes import InvalidClass
+from stoker_operator.core.kueue_objects import AdmissionCheckView, QueuedWorkload
 from stoker_operator.core.profiles import ProfileView
 from stoker_operator.core.views import InvalidDataset, InvalidTrainingJob, NodeView, PodView
 
@@ -31,7 +32,7 @@ def identity_of(view: object) -> Seen:
     """Return what is known of the identity of a row of the mirror."""
     if isinstance(view, Resource | InvalidDataset | InvalidTrainingJob | InvalidClass | ProfileView):
         return Seen(view.metadata.uid, version_of(view.metadata.resource_version))
-    if isinstance(view, PodView):
+    if isinstance(view, PodView | QueuedWorkload | AdmissionCheckView):
         return Seen(view.uid, view.version)
     if isinstance(view, NodeView):
         return Seen(view.uid, 0)  # nobody but the watch tells of nodes

@@ -1,6 +1,6 @@
 """The mirror of the cluster: a table for each kind, which kopf, informers and answers of writes feed."""
 
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
@@ -12,6 +12,7 @@ from stoker_api.nodecache import NodeCache
 from stoker_api.trainingjob import TrainingJob
 from stoker_operator.core.admission import AdmissionMemory
 from stoker_operator.core.dataset_classes import InvalidClass
+from stoker_operator.core.kueue_objects import AdmissionCheckView, QueuedWorkload
 from stoker_operator.core.profiles import ProfileView
 from stoker_operator.core.tuning import ClusterTuning
 from stoker_operator.core.views import ClusterView, InvalidDataset, InvalidTrainingJob, NodeView, PodView
@@ -20,6 +21,7 @@ from stoker_operator.mirror.leaving_nodes import LeavingNodes
 from stoker_operator.mirror.node_views import NodeViews
 
 T = TypeVar("T")
+_Wanted = Mapping[str, frozenset[str]]
 Listener = Callable[[T | None, T | None], None]  # the view before and the view now; None: there was or is none
 
 # Seconds. Whoever was silent for longer before the API server answered was not silent because it did not.
@@ -75,6 +77,11 @@ class MirrorTable(Generic[T]):
         if identity_of(self._rows.get(key)).uid == uid:
             self._replace(key, self._rows.get(key), None)
 
+    def clear(self) -> None:
+        """Forget all rows, whose objects may be there still: who told of them does so no more."""
+        for key, row in list(self._rows.items()):
+            self._replace(key, row, None)
+
     def snapshot(self) -> Mapping[str, T]:
         """Return what is known now, as one object for as long as that is the same."""
         if self._shown is None:
@@ -122,6 +129,9 @@ class ClusterState:
         self.roles: Final[MirrorTable[Mapping[str, Any]]] = MirrorTable()
         self.role_bindings: Final[MirrorTable[Mapping[str, Any]]] = MirrorTable()
         self.node_accounts: Final[MirrorTable[Mapping[str, Any]]] = MirrorTable()
+        # Kueue's, where there is Kueue: the checks that name Stoker, and all Workloads.
+        self.admission_checks: Final[MirrorTable[AdmissionCheckView]] = MirrorTable()
+        self.queued_workloads: Final[MirrorTable[QueuedWorkload]] = MirrorTable()
         self.own_namespace: Final = own_namespace
         self.heard_since = 0.0  # seconds since the epoch: from then on the API server has answered
         self._tuning: Final = tuning or ClusterTuning()
@@ -132,13 +142,14 @@ class ClusterState:
         self.node_caches.listen(self.leaving.note_cache)
         self._node_views: Final = NodeViews(own_namespace, self.heard, self.leaving)
         self.pods.listen(self._node_views.note_pod)
-        self._wanted: Mapping[str, frozenset[str]] = MappingProxyType({})
-        self._wanted_versions: Mapping[str, Mapping[str, frozenset[str]]] = MappingProxyType({})
+        self._asked: Final[dict[str, tuple[_Wanted, Mapping[str, _Wanted]]]] = {}  # by who asks
+        self._wanted: _Wanted = MappingProxyType({})
+        self._wanted_versions: Mapping[str, _Wanted] = MappingProxyType({})
         self._wanted_listeners: Final[list[Callable[[], None]]] = []
 
     @property
     def wanted(self) -> Mapping[str, frozenset[str]]:
-        """Dataset key -> nodes where held pods could run: what the gating asks of the placement."""
+        """Dataset key -> nodes where held pods and queued Workloads could run: what is asked of the placement."""
         return self._wanted
 
     @property
@@ -150,11 +161,18 @@ class ClusterState:
         self,
         wanted: Mapping[str, frozenset[str]],
         versions: Mapping[str, Mapping[str, frozenset[str]]] = MappingProxyType({}),
+        asker: str = "pods",
     ) -> None:
-        """Replace the request; whoever listens is called only when it differs."""
-        if dict(wanted) == dict(self._wanted) and dict(versions) == dict(self._wanted_versions):
+        """Replace what one asker requests; whoever listens is called only when it differs."""
+        asked = dict(wanted), dict(versions)
+        if asked == self._asked.get(asker, ({}, {})):
             return
-        self._wanted, self._wanted_versions = MappingProxyType(dict(wanted)), MappingProxyType(dict(versions))
+        self._asked[asker] = asked
+        self._wanted = MappingProxyType(_union(one for one, _ in self._asked.values()))
+        keys = {key for _, one in self._asked.values() for key in one}
+        self._wanted_versions = MappingProxyType(
+            {key: _union(one[key] for _, one in self._asked.values() if key in one) for key in keys}
+        )
         for listener in self._wanted_listeners:
             listener()
 
@@ -203,3 +221,12 @@ class ClusterState:
     def heard(self, since: float) -> float:
         """Return since when a silence counts that began at ``since``, both in seconds since the epoch."""
         return max(since, self.heard_since) if self.heard_since - since < _LONGEST_OUTAGE else since
+
+
+def _union(parts: Iterable[_Wanted]) -> dict[str, frozenset[str]]:
+    """Join sets by their keys."""
+    found: dict[str, frozenset[str]] = {}
+    for part in parts:
+        for key, names in part.items():
+            found[key] = found[key] | names if key in found else names
+    return found

@@ -110,6 +110,13 @@ class KubeContract:
         with pytest.raises(Conflict):
             await kube.patch(CONFIG_MAPS, "a", stale, namespace)
 
+    async def test_an_apply_onto_a_stale_version_conflicts(self, kube: Kube, namespace: str) -> None:
+        first = await kube.create(CONFIG_MAPS, config_map("a"), namespace)
+        await kube.patch(CONFIG_MAPS, "a", {"data": {"x": "1"}}, namespace)
+        metadata = {"name": "a", "namespace": namespace, "resourceVersion": first["metadata"]["resourceVersion"]}
+        with pytest.raises(Conflict):
+            await kube.apply(CONFIG_MAPS, {"metadata": metadata, "data": {"x": "2"}}, field_manager="late")
+
     async def test_a_patch_that_changes_nothing_makes_no_new_version(self, kube: Kube, namespace: str) -> None:
         first = await kube.create(CONFIG_MAPS, config_map("a", x="1"), namespace)
         second = await kube.patch(CONFIG_MAPS, "a", {"data": {"x": "1"}}, namespace)

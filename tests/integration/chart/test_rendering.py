@@ -81,6 +81,22 @@ def test_nobody_may_write_nodes_but_for_the_start_up_taint(startup_taint: bool, 
     assert verbs - {"get", "list", "watch"} == wanted
 
 
+@pytest.mark.parametrize(
+    ("enabled", "there", "wanted"),
+    [("auto", False, False), ("auto", True, True), (True, False, True), (False, True, False)],
+)
+def test_rights_to_kueues_objects_are_given_where_they_are_used(enabled: Any, there: bool, wanted: bool) -> None:
+    objects = render({"kueue": {"enabled": enabled}}, *(["kueue.x-k8s.io/v1beta1"] if there else []))
+    [container] = of_kind(objects, "Deployment")[0]["spec"]["template"]["spec"]["containers"]
+    variables = {one["name"]: one.get("value") for one in container["env"]}
+    rules = [rule for role in of_kind(objects, "ClusterRole") for rule in role["rules"]]
+    of_kueue = [rule for rule in rules if "kueue.x-k8s.io" in rule["apiGroups"]]
+    assert variables["STOKER_KUEUE"] == str(wanted).lower()
+    assert bool(of_kueue) == wanted
+    assert {verb for rule in of_kueue for verb in rule["verbs"]} <= {"list", "watch", "patch"}
+    assert all("/status" in one for rule in of_kueue if "patch" in rule["verbs"] for one in rule["resources"])
+
+
 def test_every_object_has_the_common_labels() -> None:
     for one in render(FULL_VALUES):
         assert one["metadata"]["labels"]["cost-center"] == "training", one["metadata"]["name"]

@@ -31,4 +31,4 @@ def test_an_unknown_program_is_refused_with_the_known_ones() -> None:
 
 
 def test_what_only_a_test_or_a_benchmark_needs_is_not_built_with_the_cluster() -> None:
-    assert not {"csi-sanity", "kwok"} & set(CLUSTER_PROGRAMS)
+    assert not {"csi-sanity", "kueue", "kwok"} & set(CLUSTER_PROGRAMS)

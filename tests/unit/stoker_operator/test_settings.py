@@ -43,6 +43,12 @@ def test_tuning_is_on_without_a_profile_unless_the_chart_says_otherwise(monkeypa
     assert (read_settings().tuning, read_settings().tuning_profile) == (False, "default")
 
 
+def test_kueue_is_asked_for_only_when_the_chart_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not read_settings().kueue
+    monkeypatch.setenv("STOKER_KUEUE", "true")
+    assert read_settings().kueue
+
+
 def test_a_log_level_may_be_written_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STOKER_LOG_LEVEL", "debug")
     assert read_settings().log_level == "DEBUG"

@@ -86,6 +86,25 @@ def test_the_wish_of_gating_is_told_when_it_differs() -> None:
     assert heard == [{"vision/imagenet": frozenset({"a"})}]
 
 
+def test_who_asks_for_data_replaces_only_what_it_asked_for_itself() -> None:
+    state = ClusterState("stoker")
+    state.set_wanted({"vision/imagenet": frozenset({"a"})}, {"vision/imagenet": {"a": frozenset({"1"})}})
+    state.set_wanted({"vision/imagenet": frozenset({"b"})}, {"vision/imagenet": {"a": frozenset({"2"})}}, "queues")
+    assert state.wanted == {"vision/imagenet": frozenset({"a", "b"})}
+    assert state.wanted_versions == {"vision/imagenet": {"a": frozenset({"1", "2"})}}
+    state.set_wanted({})
+    assert state.wanted == {"vision/imagenet": frozenset({"b"})}
+
+
+def test_a_table_that_was_cleared_takes_the_same_objects_again() -> None:
+    state = ClusterState("stoker")
+    state.nodes.put("a", make_node("a"))
+    state.nodes.clear()
+    assert len(state.nodes) == 0
+    state.nodes.put("a", make_node("a"))
+    assert len(state.nodes) == 1
+
+
 def test_no_silence_counts_from_before_the_api_server_answered() -> None:
     state = ClusterState("stoker")
     state.nodes.put("a", replace(make_node("a"), ready=False, not_ready_since=1000.0))

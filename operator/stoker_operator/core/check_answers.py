@@ -1,0 +1,127 @@
+"""What Kueue is told of a Workload, so that it holds no quota while its data is cold.
+
+A check that is pending holds the quota that Kueue reserved. So a Workload with quota and cold data is told `Retry`,
+which takes the quota back, and is kept out of the queue by `requeueState.requeueAt` until its data is warm.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stoker_api import names
+from stoker_api.meta import shortened
+from stoker_api.times import format_time
+from stoker_operator.core.annotations import Refusal
+from stoker_operator.core.kueue_objects import AdmissionCheckView, CheckEntry, CheckState, QueuedWorkload
+from stoker_operator.core.warm_check import Outlook, StartVerdict
+
+# Seconds for which a Workload is kept out of the queue at a time. Should the operator be gone, Kueue takes it up again
+# then, and it waits with its quota for the operator's return.
+HOLD = 300.0
+_MOST_MESSAGE = 2000  # characters; Kueue takes 32768
+
+
+@dataclass(frozen=True)
+class CheckAnswer:
+    """What to write of one check. ``requeue_at`` in seconds since the epoch, None: nothing of it."""
+
+    check: CheckEntry
+    state: CheckState
+    message: str
+    requeue_at: float | None = None
+    updates: Sequence[Mapping[str, Any]] = ()
+    urgent: bool = False  # more than another message
+
+
+def active_condition(check: AdmissionCheckView, now: float) -> dict[str, Any] | None:
+    """Return the condition Active as it should be, None where it is."""
+    refused = isinstance(check.terms, Refusal)
+    said = {
+        "type": "Active",
+        "status": "False" if refused else "True",
+        "reason": "BadParameters" if refused else "Active",
+        "message": check.terms.sentence if isinstance(check.terms, Refusal) else "Stoker looks after this check",
+        "observedGeneration": check.generation,
+    }
+    old = check.active or {}
+    if all(old.get(name) == value for name, value in said.items()):
+        return None
+    since = old.get("lastTransitionTime") if old.get("status") == said["status"] else None
+    return said | {"lastTransitionTime": since or format_time(now)}
+
+
+def decide_answer(
+    workload: QueuedWorkload, check: CheckEntry, verdict: StartVerdict, now: float, *, annotates: bool = True
+) -> CheckAnswer | None:
+    """Decide what to write of a check; None when all is said, or Kueue has to act first.
+
+    ``annotates``: the check may change the pods. Kueue takes no annotation twice, so one of two checks of ours may.
+    """
+    if workload.reserved and workload.evicted:
+        return None
+    state = _state(workload, verdict)
+    if state is CheckState.READY and check.state == CheckState.READY:
+        return None  # what it said when it became so stays, and Kueue admits it as soon as the other checks let it
+    requeue_at = _requeue_at(workload, state, verdict, now)
+    message = shortened(verdict.sentence, _MOST_MESSAGE)
+    moved = requeue_at is not None and (state is CheckState.RETRY or requeue_at != workload.requeue_at)
+    urgent = state != check.state or (moved and state is not CheckState.RETRY)
+    if not urgent and message == check.message:
+        return None
+    updates = _updates(verdict) if annotates and state is CheckState.READY else ()
+    return CheckAnswer(check, state, message, requeue_at, updates, urgent)
+
+
+def status_patch(
+    workload: QueuedWorkload, answers: Sequence[CheckAnswer], ours: Sequence[CheckEntry], now: float
+) -> dict[str, Any]:
+    """Make the body of a server-side apply: all checks of ours, since what is left out would be given up."""
+    told = {answer.check.name: answer for answer in answers}
+    rows = [_row(told[one.name], now) if one.name in told else _same_row(one) for one in ours]
+    status: dict[str, Any] = {"admissionChecks": rows}
+    requeue_at = max((one.requeue_at for one in answers if one.requeue_at is not None), default=None)
+    if requeue_at is None and workload.requeue_is_ours and workload.held_back:
+        requeue_at = workload.requeue_at
+    if requeue_at is not None:
+        status["requeueState"] = {"requeueAt": format_time(requeue_at)}
+    meta = {"namespace": workload.namespace, "name": workload.name, "uid": workload.uid}
+    # Only as it was when this was decided.
+    return {"metadata": meta | {"resourceVersion": workload.resource_version}, "status": status}
+
+
+def _state(workload: QueuedWorkload, verdict: StartVerdict) -> CheckState:
+    if verdict.outlook is Outlook.REFUSED:
+        return CheckState.REJECTED
+    if not workload.reserved:
+        return CheckState.PENDING  # what is true now is asked again when there is quota
+    return CheckState.READY if verdict.outlook is Outlook.READY else CheckState.RETRY
+
+
+def _requeue_at(workload: QueuedWorkload, state: CheckState, verdict: StartVerdict, now: float) -> float | None:
+    """Return until when Kueue is to leave the Workload alone; nothing where another controller said that."""
+    if state is CheckState.RETRY:
+        return float(int(now + HOLD))
+    if state is not CheckState.PENDING or not workload.held_back or not workload.requeue_is_ours:
+        return None
+    if verdict.outlook is Outlook.READY:
+        return min(workload.requeue_at, float(int(now)))
+    # Kueue looks at the time only: it is put off before it has come.
+    late = workload.requeue_at - now < HOLD / 2
+    return float(int(now + HOLD)) if late else workload.requeue_at
+
+
+def _updates(verdict: StartVerdict) -> list[dict[str, Any]]:
+    rows = verdict.annotate.items()
+    return [{"name": name, "annotations": {names.ANNOTATION_DATASETS: text}} for name, text in rows]
+
+
+def _row(answer: CheckAnswer, now: float) -> dict[str, Any]:
+    old = answer.check
+    since = old.since if old.state == answer.state and old.since else format_time(now)
+    row = {"name": old.name, "state": answer.state.value, "lastTransitionTime": since, "message": answer.message}
+    return row | ({"podSetUpdates": list(answer.updates)} if answer.updates else {})
+
+
+def _same_row(old: CheckEntry) -> dict[str, Any]:
+    row = {"name": old.name, "state": old.state, "lastTransitionTime": old.since, "message": old.message}
+    return row | ({"podSetUpdates": list(old.updates)} if old.updates else {})

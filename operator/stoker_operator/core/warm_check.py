@@ -1,0 +1,159 @@
+"""Whether a Workload of Kueue's may start: is the data of its pods warm where they may run, or when will it be."""
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+
+from stoker_api.dataset import SchedulingMode
+from stoker_api.meta import format_bytes, format_duration
+from stoker_operator.core import explain
+from stoker_operator.core.annotations import DatasetRequest, Refusal, format_datasets
+from stoker_operator.core.catalog import CatalogEntry
+from stoker_operator.core.kueue_objects import PodSetView, QueuedWorkload, WarmTerms
+from stoker_operator.core.pod_demand import PodDemand, Unmet, read_demand, read_request
+from stoker_operator.core.release_decisions import SHOWN_AFTER
+from stoker_operator.core.views import ClusterView, PodView
+from stoker_operator.core.warm_supply import MissingData, PodNeed, Seats, WarmSupply, missing_data
+
+_SHOWN = 3  # nodes in a message
+
+
+class Outlook(Enum):
+    """Whether a Workload may start."""
+
+    READY = auto()
+    WAIT = auto()
+    REFUSED = auto()  # the API server's webhook would refuse its pods, whatever is warm
+
+
+@dataclass(frozen=True)
+class StartVerdict:
+    """Whether a Workload may start, and why.
+
+    ``wanted``, ``versions``: the nodes on which its data is wanted, by key of the Dataset, and what of older versions.
+    ``annotate``: what the annotation stoker.dev/datasets of its pods is to say, by the name of the pod set.
+    """
+
+    outlook: Outlook
+    sentence: str
+    wanted: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    versions: Mapping[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
+    annotate: Mapping[str, str] = field(default_factory=dict)
+
+
+def judge(
+    workload: QueuedWorkload, terms: WarmTerms, view: ClusterView, supply: WarmSupply, now: float
+) -> Generator[None, None, StartVerdict]:
+    """Judge one Workload, in slices."""
+    needs = _needs(workload, view, now)
+    if isinstance(needs, StartVerdict):
+        return needs
+    seats = yield from supply.seats([one for one in needs if one.demand.mode is not SchedulingMode.NONE])
+    outlook, sentence = _outlook(seats, terms, now)
+    wanted: dict[str, set[str]] = {}
+    versions: dict[str, dict[str, frozenset[str]]] = {}
+    for one in seats:
+        for dataset in one.need.demand.datasets:
+            nodes = {choice.node for choice in one.choices}
+            wanted.setdefault(dataset.key, set()).update(nodes)
+            if older := one.need.demand.versions.get(dataset.key, ""):
+                of = versions.setdefault(dataset.key, {})
+                of.update({node: of.get(node, frozenset()) | {older} for node in nodes})
+    return StartVerdict(
+        outlook,
+        sentence,
+        wanted={key: frozenset(nodes) for key, nodes in wanted.items()},
+        versions=versions,
+        annotate=_annotate(workload, view),
+    )
+
+
+def _needs(workload: QueuedWorkload, view: ClusterView, now: float) -> list[PodNeed] | StartVerdict:
+    """Return what its pods need; a verdict where that cannot be told."""
+    needs: list[PodNeed] = []
+    for one in workload.pod_sets:
+        if isinstance(one.pod, Refusal):
+            return StartVerdict(Outlook.WAIT, one.pod.sentence)
+        text = one.pod.datasets or _by_volumes(one.pod, view)
+        if not text or not one.count:
+            continue
+        need = _need(one, replace(one.pod, datasets=text), view, now)
+        if isinstance(need, StartVerdict):
+            return need
+        needs.append(need)
+    return needs
+
+
+def _need(one: PodSetView, pod: PodView, view: ClusterView, now: float) -> PodNeed | StartVerdict:
+    request = read_request(pod)
+    if isinstance(request, Refusal):
+        return StartVerdict(Outlook.REFUSED, f"pods {one.name!r}: {request.sentence}")
+    demand = read_demand(pod, view, now)
+    if isinstance(demand, Unmet):
+        return StartVerdict(Outlook.WAIT, f"pods {one.name!r}: {demand.sentence}")
+    versions = dict(demand.versions)
+    for asked in request.datasets:
+        dataset = view.datasets[asked.key]
+        version = CatalogEntry.of(dataset).resolve(asked.version)
+        if isinstance(version, Refusal):
+            return StartVerdict(Outlook.WAIT, f"pods {one.name!r}: {version.sentence}")
+        if asked.version and version != dataset.status.version:
+            versions[asked.key] = version
+    return PodNeed(pod, replace(demand, versions=versions), one.count)
+
+
+def _by_volumes(pod: PodView, view: ClusterView) -> str:
+    """Name the Datasets that a pod mounts by volumes of its own, as the annotation would."""
+    claims = (f"{pod.namespace}/{claim}" for claim in pod.claims)
+    keys = dict.fromkeys((*pod.volumes, *(key for key in claims if key in view.datasets)))
+    requests = [DatasetRequest(*key.split("/", 1)) for key in keys]
+    return format_datasets(requests)
+
+
+def _annotate(workload: QueuedWorkload, view: ClusterView) -> dict[str, str]:
+    """Find the pods without the annotation: with it the webhook holds them for warm nodes, as all others."""
+    return {
+        one.name: text
+        for one in workload.pod_sets
+        if not isinstance(one.pod, Refusal) and not one.pod.datasets and (text := _by_volumes(one.pod, view))
+    }
+
+
+def _outlook(seats: Sequence[Seats], terms: WarmTerms, now: float) -> tuple[Outlook, str]:
+    if not seats:
+        return Outlook.READY, "its pods wait for no Dataset"
+    missing, whole = missing_data(seats), all(one.choices for one in seats)
+    demands = [one.need.demand for one in seats]
+    data = " and ".join(dict.fromkeys(demand.names for demand in demands))
+    if whole and missing.is_warm:
+        return Outlook.READY, f"warm: {data}; {_where(seats)}"
+    if whole and missing.within(terms.within):
+        return Outlook.READY, f"{data} will be warm within {format_duration(terms.within)}: {_describe(missing)}"
+    patient = any(demand.mode is SchedulingMode.REQUIRE for demand in demands)
+    overdue = any(now >= demand.deadline for demand in demands)
+    shown = not whole and any(now >= demand.since + SHOWN_AFTER for demand in demands)
+    if not patient and overdue:
+        return Outlook.READY, f"maxWait passed before {data} was warm: {_describe(missing)}"
+    if not patient and shown:
+        return Outlook.READY, f"no node fits its pods: let go before {data} is warm, so that an autoscaler sees them"
+    hindrances = [text for demand in demands for text in (*_unlisted(demand), *explain.hindrances(demand))]
+    what = _describe(missing) if whole else "no ready node with Stoker's sidecar fits its pods and may hold the data"
+    until = explain.until_when(demands[0], overdue=overdue)
+    parts = [what, *dict.fromkeys(hindrances), "its quota is left to others", until]
+    return Outlook.WAIT, f"waiting for {data}: {'; '.join(parts)}"
+
+
+def _unlisted(demand: PodDemand) -> list[str]:
+    return [f"{dataset.key} is not listed yet" for dataset in demand.datasets if not dataset.status.version]
+
+
+def _describe(missing: MissingData) -> str:
+    eta = "the time is not known yet" if missing.eta is None else f"{format_duration(missing.eta)} at the present rate"
+    done = f"{missing.warm} of {missing.nodes} nodes that its pods need are warm"
+    return f"{done}; {format_bytes(missing.left_bytes)} left, {eta}"
+
+
+def _where(seats: Sequence[Seats]) -> str:
+    nodes = list(dict.fromkeys(choice.node for one in seats for choice in one.choices))
+    more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
+    return f"on {', '.join(nodes[:_SHOWN])}{more}"

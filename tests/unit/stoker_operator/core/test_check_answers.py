@@ -1,0 +1,143 @@
+"""Kueue and the answers to its check, played together: quota is not held while data is cold, and nothing gets lost."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stoker_api.times import format_time, parse_time
+from stoker_operator.core.check_answers import HOLD, decide_answer, status_patch
+from stoker_operator.core.kueue_objects import CHECK_MANAGER, QueuedWorkload, parse_workload
+from stoker_operator.core.warm_check import Outlook, StartVerdict
+from tests.unit.stoker_operator.builders import NOW
+from tests.unit.stoker_operator.kueue import make_workload
+
+STEP = 1.0  # seconds
+SETTLED = 8  # steps: more than Kueue and the answers need to come to rest
+
+
+@dataclass
+class PlayedKueue:
+    """One Workload as Kueue 0.14 treats it, a step at a time: its scheduler, its evictions and its back-off."""
+
+    now: float = NOW
+    quota: bool = True  # there is some for this Workload
+    raw: dict[str, Any] = field(default_factory=make_workload)
+    evictions: int = 0
+
+    @property
+    def workload(self) -> QueuedWorkload:
+        return parse_workload(self.raw)
+
+    @property
+    def admitted(self) -> bool:
+        return self.is_true("Admitted")
+
+    @property
+    def check(self) -> dict[str, Any]:
+        row: dict[str, Any] = self.raw["status"]["admissionChecks"][0]
+        return row
+
+    def is_true(self, kind: str) -> bool:
+        return self._said(kind)[0] == "True"
+
+    def step(self) -> None:
+        self.now += STEP
+        if self.admitted:
+            return
+        if self.is_true("QuotaReserved"):
+            self._with_quota()
+        elif self._said("Requeued") == ("False", "AdmissionCheck"):
+            self._back_off()
+        elif self.quota:
+            self.say("QuotaReserved", "True")
+            self.say("Evicted", "False")
+
+    def apply(self, body: dict[str, Any]) -> None:
+        """Take over what is written, as a server-side apply does."""
+        self.raw["status"] |= body["status"]
+        fields = {"f:status": {f"f:{part}": {"f:requeueAt": {}} for part in body["status"] if part == "requeueState"}}
+        self.raw["metadata"]["managedFields"] = [{"manager": CHECK_MANAGER, "fieldsV1": fields}]
+
+    def _with_quota(self) -> None:
+        if self.is_true("Evicted"):
+            self.say("QuotaReserved", "False")
+            self.say("Requeued", "False", "AdmissionCheck")
+        elif self.check["state"] == "Retry":
+            self.say("Evicted", "True")
+            self.evictions += 1
+            self.check.update(state="Pending", message="Reset to Pending after eviction. Previously: Retry")
+        elif self.check["state"] == "Ready":
+            self.say("Admitted", "True")
+
+    def _back_off(self) -> None:
+        if parse_time(self.raw["status"].get("requeueState", {}).get("requeueAt")) <= self.now:
+            self.say("Requeued", "True")
+
+    def _said(self, kind: str) -> tuple[str, str]:
+        rows = (one for one in self.raw["status"]["conditions"] if one["type"] == kind)
+        return next(((one["status"], one["reason"]) for one in rows), ("", ""))
+
+    def say(self, kind: str, status: str, reason: str = "Any") -> None:
+        """Set a condition."""
+        rows = [one for one in self.raw["status"]["conditions"] if one["type"] != kind]
+        self.raw["status"]["conditions"] = [*rows, {"type": kind, "status": status, "reason": reason}]
+
+
+def turn(kueue: PlayedKueue, *, warm: bool, away: bool = False) -> None:
+    """Let Kueue make a step, and the operator answer, unless it is away."""
+    kueue.step()
+    workload = kueue.workload
+    if away or not workload.checks:
+        return
+    verdict = StartVerdict(Outlook.READY, "warm") if warm else StartVerdict(Outlook.WAIT, "cold")
+    answer = decide_answer(workload, workload.checks[0], verdict, kueue.now)
+    if answer is not None:
+        kueue.apply(status_patch(workload, [answer], workload.checks, kueue.now))
+
+
+@given(cold=st.integers(SETTLED, int(3 * HOLD)))
+@settings(deadline=None, max_examples=25)
+def test_quota_is_held_for_a_moment_however_long_the_data_takes(cold: int) -> None:
+    kueue, held = PlayedKueue(), 0
+    for _ in range(cold):
+        turn(kueue, warm=False)
+        held += kueue.is_true("QuotaReserved")
+    assert held <= 3
+    assert kueue.evictions == 1
+    for _ in range(SETTLED):
+        turn(kueue, warm=True)
+    assert kueue.admitted
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans(), st.integers(1, 40)), max_size=30),
+)
+@settings(deadline=None, max_examples=40)
+def test_whatever_comes_and_goes_it_starts_warm_and_is_never_lost(
+    story: list[tuple[bool, bool, bool, int]],
+) -> None:
+    kueue, turned_cold, before = PlayedKueue(), 1, False
+    for warm, quota, away, steps in story:
+        turned_cold += (before and not warm) or away  # left alone for long, it comes back and is sent back
+        kueue.quota, before = quota, warm
+        for _ in range(steps):
+            asked_cold = not warm and not kueue.admitted
+            turn(kueue, warm=warm, away=away)
+            # It may be admitted by what was said while the data was warm.
+            assert not (asked_cold and kueue.admitted and kueue.check["message"] == "cold")
+    assert kueue.evictions <= turned_cold
+    kueue.quota = True
+    for _ in range(int(HOLD) + SETTLED):
+        turn(kueue, warm=True)
+    assert kueue.admitted
+
+
+@given(st.floats(0, 10 * HOLD))
+def test_what_another_check_holds_back_is_not_brought_forward(seconds: float) -> None:
+    kueue = PlayedKueue()
+    kueue.raw["status"] |= {"requeueState": {"requeueAt": format_time(NOW + seconds)}}
+    kueue.say("Requeued", "False", "AdmissionCheck")
+    turn(kueue, warm=True)
+    assert kueue.raw["status"]["requeueState"]["requeueAt"] == format_time(NOW + seconds)

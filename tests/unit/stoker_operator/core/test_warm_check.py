@@ -1,0 +1,257 @@
+"""What a Workload is told by the check "data is warm": when it may start, and when its quota goes back."""
+
+from typing import Any
+
+import pytest
+
+from stoker_api.dataset import Dataset
+from stoker_api.nodecache import NodeCache
+from stoker_operator.core.check_answers import HOLD, CheckAnswer, active_condition, decide_answer, status_patch
+from stoker_operator.core.kueue_objects import CheckState, WarmTerms, parse_admission_check, parse_workload
+from stoker_operator.core.release_decisions import SHOWN_AFTER
+from stoker_operator.core.views import ClusterView
+from stoker_operator.core.warm_check import Outlook, StartVerdict, judge
+from stoker_operator.core.warm_supply import WarmSupply
+from stoker_operator.core.warmth import WarmthIndex
+from tests.unit.stoker_operator.builders import NOW, SIZE, given, listed, make_cache, make_dataset, make_node, report
+from tests.unit.stoker_operator.builders import make_view as view_of
+from tests.unit.stoker_operator.kueue import ROOM, held_back, make_check, make_workload, pod_set
+
+REQUIRE = {"scheduling": {"mode": "Require"}}
+RESERVED = {"QuotaReserved": "True"}
+
+
+def imagenet(**spec: Any) -> Dataset:
+    base = listed(make_dataset("imagenet"))
+    return Dataset.model_validate(base.wire() | {"spec": base.spec.wire() | spec})
+
+
+def cluster(*warm: int, dataset: Dataset | None = None, **row: Any) -> ClusterView:
+    """Make a cluster with a node for each amount of bytes that is warm there; -1: the node was told nothing."""
+    one = dataset or imagenet()
+    nodes = [make_node(f"node-{at}", allocatable=ROOM) for at in range(len(warm))]
+    caches: list[NodeCache] = []
+    for at, amount in enumerate(warm):
+        rows = () if amount < 0 else ((given(one), report(one, amount, **row)),)
+        caches.append(make_cache(f"node-{at}", *rows))
+    return view_of(one, *nodes, *caches)
+
+
+def judged(raw: dict[str, Any], view: ClusterView, within: float = 0.0, now: float = NOW) -> StartVerdict:
+    supply = WarmSupply(view, WarmthIndex(view.node_caches))
+    work = judge(parse_workload(raw), WarmTerms(within), view, supply, now)
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            verdict: StartVerdict = done.value
+            return verdict
+
+
+def answer(raw: dict[str, Any], verdict: StartVerdict, now: float = NOW) -> CheckAnswer | None:
+    workload = parse_workload(raw)
+    return decide_answer(workload, workload.checks[0], verdict, now)
+
+
+READY, WAIT = StartVerdict(Outlook.READY, "warm: it"), StartVerdict(Outlook.WAIT, "waiting for it")
+
+
+class TestOutlook:
+    def test_warm_data_lets_it_go(self) -> None:
+        verdict = judged(make_workload(), cluster(-1, SIZE))
+        assert (verdict.outlook, verdict.sentence) == (Outlook.READY, "warm: vision/imagenet; on node-1")
+
+    def test_cold_data_holds_it_with_a_forecast(self) -> None:
+        verdict = judged(make_workload(), cluster(400, eta_seconds=90))
+        assert verdict.outlook is Outlook.WAIT
+        assert "0 of 1 nodes that its pods need are warm; 600 B left, 1m30s at the present rate" in verdict.sentence
+
+    def test_a_forecast_within_the_time_that_the_check_names_lets_it_go(self) -> None:
+        view = cluster(400, eta_seconds=90)
+        assert judged(make_workload(), view, within=90.0).outlook is Outlook.READY
+        assert judged(make_workload(), view, within=89.0).outlook is Outlook.WAIT
+
+    def test_without_a_rate_nothing_is_foreseen(self) -> None:
+        verdict = judged(make_workload(), cluster(400), within=3600.0)
+        assert verdict.outlook is Outlook.WAIT
+        assert "the time is not known yet" in verdict.sentence
+
+    def test_as_many_nodes_must_be_warm_as_the_pods_need(self) -> None:
+        wide = make_workload(pod_set(count=2, cpu="3"))
+        assert judged(wide, cluster(SIZE, 10)).outlook is Outlook.WAIT
+        assert judged(wide, cluster(SIZE, SIZE)).outlook is Outlook.READY
+        assert judged(make_workload(pod_set(count=2, cpu="2")), cluster(SIZE, 10)).outlook is Outlook.READY
+
+    def test_kinds_of_pods_share_the_room_of_a_node(self) -> None:
+        two = make_workload(pod_set("master", 1, "3"), pod_set("worker", 1, "3"))
+        assert judged(two, cluster(SIZE, 10)).outlook is Outlook.WAIT
+
+    def test_a_node_that_the_pods_may_not_run_on_does_not_count(self) -> None:
+        picky = pod_set()
+        picky["template"]["spec"]["nodeSelector"] = {"gpu": "yes"}
+        assert judged(make_workload(picky), cluster(SIZE)).outlook is Outlook.WAIT
+
+    def test_pods_without_a_dataset_wait_for_nothing(self) -> None:
+        assert judged(make_workload(pod_set(datasets="")), cluster(10)).outlook is Outlook.READY
+
+    def test_pods_that_are_never_held_wait_for_nothing(self) -> None:
+        assert judged(make_workload(pod_set(scheduling="None")), cluster(10)).outlook is Outlook.READY
+
+    def test_after_max_wait_it_goes_unless_it_requires_warm_nodes(self) -> None:
+        late = NOW + 601
+        assert judged(make_workload(), cluster(10), now=late).outlook is Outlook.READY
+        assert judged(make_workload(pod_set(scheduling="Require")), cluster(10), now=late).outlook is Outlook.WAIT
+
+    def test_pods_that_fit_no_node_go_so_that_an_autoscaler_sees_them(self) -> None:
+        large = make_workload(pod_set(cpu="64"))
+        assert judged(large, cluster(SIZE)).outlook is Outlook.WAIT
+        assert judged(large, cluster(SIZE), now=NOW + SHOWN_AFTER).outlook is Outlook.READY
+
+    def test_a_wrong_annotation_is_refused(self) -> None:
+        verdict = judged(make_workload(pod_set(datasets="imagenet:data")), cluster(SIZE))
+        assert verdict.outlook is Outlook.REFUSED
+        assert "absolute path" in verdict.sentence
+
+    def test_a_dataset_that_is_not_there_is_waited_for(self) -> None:
+        verdict = judged(make_workload(pod_set(datasets="missing:/data")), cluster(SIZE))
+        assert verdict.outlook is Outlook.WAIT
+        assert "vision/missing does not exist" in verdict.sentence
+
+    def test_a_version_that_is_named_is_the_one_that_must_be_warm(self) -> None:
+        named = make_workload(pod_set(datasets=f"imagenet@{'2' * 12}:/data"))
+        one = imagenet()
+        older = one.model_copy(update={"status": one.status.model_copy(update={"versions_in_use": ("2" * 64,)})})
+        verdict = judged(named, cluster(SIZE, dataset=older))
+        assert verdict.outlook is Outlook.WAIT
+        assert verdict.versions == {"vision/imagenet": {"node-0": frozenset({"2" * 64})}}
+
+
+class TestWanted:
+    def test_data_is_wanted_where_it_is_already(self) -> None:
+        assert judged(make_workload(), cluster(-1, 10, -1)).wanted == {"vision/imagenet": frozenset({"node-1"})}
+
+    def test_where_too_few_nodes_have_some_others_are_asked(self) -> None:
+        wide = make_workload(pod_set(count=3, cpu="3"))
+        assert judged(wide, cluster(-1, 10, -1)).wanted == {
+            "vision/imagenet": frozenset({"node-0", "node-1", "node-2"})
+        }
+
+    def test_a_node_that_the_dataset_leaves_out_is_not_asked(self) -> None:
+        fussy = imagenet(cache={"nodeSelector": {"disk": "fast"}})
+        verdict = judged(make_workload(), cluster(-1, dataset=fussy))
+        assert verdict.wanted == {"vision/imagenet": frozenset()}
+        assert "no ready node with Stoker's sidecar" in verdict.sentence
+
+
+class TestAnswer:
+    def test_with_quota_and_warm_data_it_is_ready(self) -> None:
+        told = answer(make_workload(conditions=RESERVED), READY)
+        assert told is not None
+        assert (told.state, told.requeue_at) == (CheckState.READY, None)
+
+    def test_with_quota_and_cold_data_the_quota_goes_back_and_it_is_left_alone(self) -> None:
+        told = answer(make_workload(conditions=RESERVED), WAIT)
+        assert told is not None
+        assert (told.state, told.requeue_at) == (CheckState.RETRY, NOW + HOLD)
+
+    def test_while_kueue_takes_the_quota_back_nothing_is_said(self) -> None:
+        assert answer(make_workload(conditions={"QuotaReserved": "True", "Evicted": "True"}), WAIT) is None
+
+    def test_without_quota_it_is_pending_whatever_is_warm(self) -> None:
+        for verdict in (READY, WAIT):
+            told = answer(make_workload(), verdict)
+            assert told is not None
+            assert told.state is CheckState.PENDING
+            assert not told.urgent
+
+    def test_once_the_data_is_warm_it_is_queued_at_once(self) -> None:
+        told = answer(make_workload(**held_back(NOW + 200)), READY)
+        assert told is not None
+        assert (told.requeue_at, told.urgent) == (NOW, True)
+
+    def test_while_the_data_is_cold_the_time_is_put_off_before_it_has_come(self) -> None:
+        near = answer(make_workload(**held_back(NOW + HOLD / 2 - 1)), WAIT)
+        assert near is not None
+        assert (near.requeue_at, near.urgent) == (NOW + HOLD, True)
+        far = answer(make_workload(**held_back(NOW + HOLD - 1)), WAIT)
+        assert far is not None
+        assert not far.urgent
+
+    def test_what_another_controller_holds_back_stays_held_back(self) -> None:
+        told = answer(make_workload(**held_back(NOW + 200, ours=False)), READY)
+        assert told is not None
+        assert told.requeue_at is None
+
+    def test_the_same_is_not_said_twice(self) -> None:
+        assert answer(make_workload(message=WAIT.sentence), WAIT) is None
+        assert answer(make_workload(conditions=RESERVED, state="Ready", message="warm: before"), READY) is None
+
+    def test_what_the_webhook_would_refuse_is_rejected(self) -> None:
+        told = answer(make_workload(conditions=RESERVED), StartVerdict(Outlook.REFUSED, "wrong"))
+        assert told is not None
+        assert told.state is CheckState.REJECTED
+
+
+class TestPatch:
+    def test_pods_that_mount_by_volumes_of_their_own_get_the_gate(self) -> None:
+        by_claim = pod_set(datasets="")
+        by_claim["template"]["spec"]["volumes"] = [{"name": "d", "persistentVolumeClaim": {"claimName": "imagenet"}}]
+        raw = make_workload(by_claim, conditions=RESERVED)
+        told = answer(raw, judged(raw, cluster(SIZE)))
+        assert told is not None
+        assert told.updates == [{"name": "main", "annotations": {"stoker.dev/datasets": "vision/imagenet"}}]
+
+    def test_pods_that_say_what_they_mount_are_left_as_they_are(self) -> None:
+        raw = make_workload(conditions=RESERVED)
+        told = answer(raw, judged(raw, cluster(SIZE)))
+        assert told is not None
+        assert not told.updates
+
+    def test_it_is_written_only_onto_what_was_decided_on(self) -> None:
+        workload = parse_workload(make_workload(conditions=RESERVED))
+        told = decide_answer(workload, workload.checks[0], WAIT, NOW)
+        assert told is not None
+        body = status_patch(workload, [told], workload.checks, NOW)
+        assert body["metadata"]["resourceVersion"] == "7"
+        assert body["status"]["requeueState"] == {"requeueAt": "2027-01-15T08:05:00Z"}
+        (row,) = body["status"]["admissionChecks"]
+        assert row == {
+            "name": "data-warm",
+            "state": "Retry",
+            "lastTransitionTime": "2027-01-15T08:00:00Z",
+            "message": "waiting for it",
+        }
+
+    def test_the_time_of_the_last_change_stays_while_only_the_message_changes(self) -> None:
+        workload = parse_workload(make_workload())
+        told = decide_answer(workload, workload.checks[0], WAIT, NOW)
+        assert told is not None
+        (row,) = status_patch(workload, [told], workload.checks, NOW)["status"]["admissionChecks"]
+        assert row["lastTransitionTime"] == "2027-01-15T07:59:00Z"
+
+
+class TestActive:
+    def test_a_good_check_is_active(self) -> None:
+        check = parse_admission_check(make_check())
+        assert check is not None
+        condition = active_condition(check, NOW)
+        assert condition is not None
+        assert (condition["type"], condition["status"], condition["observedGeneration"]) == ("Active", "True", 1)
+
+    def test_a_check_that_is_active_is_not_written_again(self) -> None:
+        raw = make_check()
+        first = parse_admission_check(raw)
+        assert first is not None
+        raw["status"] = {"conditions": [active_condition(first, NOW)]}
+        again = parse_admission_check(raw)
+        assert again is not None
+        assert active_condition(again, NOW + 1) is None
+
+    @pytest.mark.parametrize("text", ["soon", "-1s"])
+    def test_a_wrong_check_says_why_it_is_not_active(self, text: str) -> None:
+        check = parse_admission_check(make_check(warm_within=text))
+        assert check is not None
+        condition = active_condition(check, NOW)
+        assert condition is not None
+        assert condition["status"] == "False"
+        assert text in condition["message"]
