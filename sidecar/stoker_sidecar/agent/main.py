@@ -81,6 +81,7 @@ def build(settings: AgentSettings, kube: Kube) -> Agent:
             settings.learning_port,
             settings.run_dir,
             settings.state_dir / "tuning-history.db",
+            settings.state_dir / "pod-accounts.json",
             settings.namespace,
         ),
         grants=NodeGrants(settings.ambient_namespaces, settings.host_folder_grants),
