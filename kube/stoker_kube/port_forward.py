@@ -76,7 +76,10 @@ class ForwardedAnswer:
 
 
 async def ask(socket: aiohttp.ClientWebSocketResponse, path: str, most: int) -> bytes:
-    """Return the body of ``GET path`` over a forwarded port. Raises KubeError, NotFound for a path that is not there."""
+    """Return the body of ``GET path`` over a forwarded port.
+
+    ``most``: bytes of it. Raises KubeError, and NotFound for a path that is not there.
+    """
     request = f"GET {path} HTTP/1.0\r\nHost: localhost\r\nAccept: application/json\r\n\r\n"
     await socket.send_bytes(bytes([_DATA]) + request.encode())
     answer = ForwardedAnswer(most)

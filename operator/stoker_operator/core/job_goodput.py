@@ -1,7 +1,7 @@
-"""What a TrainingJob made of its time: gathered from the nodes of its pods as these end, before anyone deletes them. Pure.
+"""What a TrainingJob made of its time: gathered from the nodes of its pods as these end. Pure.
 
-A node tells of a pod when its last volume is gone, which is about when the pod's object goes: so which pods are awaited,
-and which are counted, is in the status, and outlives both the pods and the operator.
+A node tells of a pod when its last volume is gone, which is about when the pod's object goes: so which pods are
+awaited, and which are counted, is in the status, and outlives both the pods and the operator.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,8 +37,8 @@ def job_goodput(
 ) -> Goodput | None:
     """Return what is known by now; None: nothing.
 
-    ``pods``: all of the job, of any age; ``held_seconds``: for how long they were held. ``finished_at``, ``now``: seconds
-    since the epoch; None: it goes on.
+    ``pods``: all of the job, of any age; ``held_seconds``: for how long they were held. ``finished_at``, ``now``:
+    seconds since the epoch; None: it goes on.
     """
     if before is not None and before.complete:
         return before

@@ -17,8 +17,8 @@ from stoker_kube.events import EventRecorder, ObjectRef
 from stoker_kube.resources import TRAINING_JOBS
 from stoker_operator import metrics
 from stoker_operator.core.job_facts import gather, own_job, pods_by_job
-from stoker_operator.core.job_status import expires_at, refused_status, roll_up_job, unwritten_status
 from stoker_operator.core.job_goodput import goodput_due_in
+from stoker_operator.core.job_status import expires_at, refused_status, roll_up_job, unwritten_status
 from stoker_operator.core.job_transitions import is_reported, job_announcements
 from stoker_operator.core.job_versions import settle_versions
 from stoker_operator.core.jobs import Step, missing_dataset, next_step

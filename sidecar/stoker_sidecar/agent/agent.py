@@ -112,9 +112,10 @@ class AgentPlaces:
     """Where an agent is reached, and where it finds and keeps what is its own.
 
     ``address``: of the pod, where other nodes fetch manifests; empty: nobody can. ``http_port``: of health and metrics;
-    ``peer_port``: of manifests; ``learning_port``: of what names pods and Datasets, on the loopback address. ``run_dir``:
-    of the sockets; ``history``: the file of what was tuned; ``accounts``: that of what pods had. ``namespace``: where Stoker is installed, beside which the node's
-    account is; empty: credentials are read in the agent's own name, and no node is served.
+    ``peer_port``: of manifests; ``learning_port``: of what names pods and Datasets, on the loopback address.
+    ``run_dir``: of the sockets; ``history``: the file of what was tuned; ``accounts``: that of what pods had.
+    ``namespace``: where Stoker is installed, beside which the node's account is; empty: credentials are read in the
+    agent's own name, and no node is served.
     """
 
     address: str

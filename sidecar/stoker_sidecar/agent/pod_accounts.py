@@ -79,7 +79,7 @@ class PodAccounts:
         self._unsaved = False
 
     async def begin(self) -> None:
-        """Take what the last agent knew; to be called once, when what is mounted is known. Raises nothing of the file."""
+        """Take what the last agent knew; to be called once, when what is mounted is known."""
         known = await in_thread(_read, self._path)
         self._followed = {pod.uid: pod for pod in known.followed}
         self._ended, self._left_out = known.ended, known.left_out

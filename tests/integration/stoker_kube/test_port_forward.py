@@ -84,9 +84,9 @@ async def ports() -> AsyncIterator[tuple[KubeClient, int, int]]:
     server, sidecar = web.Application(), web.Application()
     server.router.add_get("/api/v1/namespaces/stoker/pods/{pod}/portforward", forward)
     sidecar.router.add_get("/node/status", page)
-    async with serving(server, api), serving(sidecar, pod):
-        async with KubeClient(Transport(LocalAccess(f"http://127.0.0.1:{api}"))) as client:
-            yield client, pod, nobody
+    access = LocalAccess(f"http://127.0.0.1:{api}")
+    async with serving(server, api), serving(sidecar, pod), KubeClient(Transport(access)) as client:
+        yield client, pod, nobody
 
 
 async def test_the_pods_answer_comes_through(ports: tuple[KubeClient, int, int]) -> None:

@@ -1,5 +1,7 @@
 """Frames of a forwarded port become an HTTP answer, however they are cut, and what is none is refused."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +24,7 @@ def fed(*frames: bytes, most: int = 1000) -> ForwardedAnswer:
 @given(st.lists(st.integers(0, len(HEAD + BODY)), max_size=6))
 def test_the_answer_is_the_same_however_it_is_cut(cuts: list[int]) -> None:
     whole, at = HEAD + BODY, [0, *sorted(cuts), len(HEAD + BODY)]
-    parts = [whole[start:end] for start, end in zip(at, at[1:], strict=False)]
+    parts = [whole[start:end] for start, end in pairwise(at)]
     answer = fed(b"\0" + PORT, b"\1" + PORT, *(b"\0" + part for part in parts))
     assert (answer.done, answer.status, answer.body()) == (True, 200, BODY)
 

@@ -1,7 +1,7 @@
-"""What each pod had of its Datasets while it had them mounted: followed from look to look, and told when it ended. Pure.
+"""What each pod had of its Datasets while it had them mounted, followed from look to look. Pure.
 
-Counters of the node become a pod's by their differences between two looks; of what several pods have mounted, each has an
-equal share.
+Counters of the node become a pod's by their differences between two looks; of what several pods have mounted, each
+has an equal share.
 """
 
 from collections import Counter
@@ -86,8 +86,8 @@ def followed(
 ) -> dict[str, FollowedPod]:
     """Return the pods that are known at ``now``, by UID: those of ``before`` with what came since, and new ones.
 
-    Who has nothing mounted any more is among them still: see ``ended``. ``late``: the new ones had mounted before anyone
-    looked, so that what they began with is not known.
+    Who has nothing mounted any more is among them still: see ``ended``. ``late``: the new ones had mounted before
+    anyone looked, so that what they began with is not known.
     """
     users = Counter(dataset.uid for pod in before.values() for dataset in pod.datasets)
     known = {uid: _went_on(pod, last, now, users) for uid, pod in before.items()}

@@ -23,9 +23,9 @@ MOST = 64 * 1024  # bytes of a status
 LONG = "x" * 1024  # the longest sentence that a node may say
 
 
-def cluster(error: NodeError | None) -> tuple[list[Dataset], list[Any]]:
+def cluster(datasets: int, error: NodeError | None = None) -> tuple[list[Dataset], list[Any]]:
     """Return the Datasets, and all that there is; every node has each of them, and says so at length."""
-    found = [listed(make_dataset(f"dataset-{number:02}", cache={"replicas": "all"})) for number in range(DATASETS)]
+    found = [listed(make_dataset(f"dataset-{number:02}", cache={"replicas": "all"})) for number in range(datasets)]
     rows: list[tuple[Any, NodeDatasetStatus]] = [
         (given(one), report(one, SIZE // 2 if error else SIZE, error=error, mode="overlay", bytes_per_second=10**9))
         for one in found
@@ -45,7 +45,7 @@ def size(status: Any) -> int:
 
 
 def test_a_dataset_on_all_of_5000_nodes_has_a_small_status_that_counts_them() -> None:
-    found, parts = cluster(None)
+    found, parts = cluster(DATASETS)
     decision = decided(*parts)
     for dataset in found:
         status = decision.status(dataset.key, "", (), NOW)
@@ -55,7 +55,7 @@ def test_a_dataset_on_all_of_5000_nodes_has_a_small_status_that_counts_them() ->
 
 def test_it_stays_small_where_all_nodes_fail_with_long_sentences() -> None:
     error = NodeError(reason="EndpointUnreachable", message=LONG)
-    found, parts = cluster(error)
+    found, parts = cluster(1, error)
     decision = decided(*parts)
     status = decision.status(found[0].key, "", tuple(LONG for _ in range(50)), NOW)
     assert size(status) < MOST

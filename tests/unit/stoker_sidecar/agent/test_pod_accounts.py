@@ -1,9 +1,7 @@
 """The node's accounts of its pods: told when they end, over restarts of the agent, within bounds."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -63,8 +61,8 @@ class AccountedNode:
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[AccountedNode]:
-    yield AccountedNode(tmp_path)
+def node(tmp_path: Path) -> AccountedNode:
+    return AccountedNode(tmp_path)
 
 
 async def test_a_pod_is_told_of_as_soon_as_its_last_volume_is_gone(node: AccountedNode) -> None:

@@ -111,7 +111,7 @@ def test_1000_datasets_that_fail_at_length_fit_too() -> None:
 
 
 def test_what_is_left_out_is_counted() -> None:
-    found = {f"u{number}": ("d",) for number in range(5000)}
+    found = {f"x{number}": ("d",) for number in range(5000)}
     status = node_status(facts(leftovers=frozenset(found), found=found, workload_count=40, ended_left_out=3))
     assert len(status.datasets) == 1001
     assert (status.dataset_count, status.workload_count, status.ended_left_out) == (5001, 40, 3)
