@@ -46,7 +46,7 @@ def job_goodput(
     counted = frozenset(known.counted)
     uncounted = [pod for pod in pods if pod.node and short_uid(pod.uid) not in counted]
     awaited = _awaited(before, uncounted, known)
-    missing = len({pod.uid for pod in (*awaited, *uncounted)})
+    missing = len({pod.uid for pod in awaited} | {pod.uid for pod in uncounted})
     complete = finished_at is not None and (not missing or now >= finished_at + GRACE)
     missed = missing if complete else 0
     if known == Goodput(message=known.message) and not awaited and not missed:

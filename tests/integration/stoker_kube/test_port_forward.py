@@ -20,8 +20,8 @@ _DATA, _ERROR = b"\0", b"\1"
 class LocalAccess:
     """An API server on loopback, without a certificate."""
 
-    proxy = None
-    server_name = None
+    proxy: str | None = None
+    server_name: str | None = None
 
     def __init__(self, host: str) -> None:
         self.host = host
