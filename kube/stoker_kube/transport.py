@@ -126,12 +126,14 @@ class Transport:
 
         Raises KubeError, also for what goes wrong while it is open.
         """
+        # What a container runtime streams is of no media type: asked for JSON, it answers 406.
+        headers = {"Accept": "*/*"} | await self._authorized()
         url = yarl.URL(f"{self._access.host}{path}?{urlencode(query, quote_via=quote)}", encoded=True)
         try:
             async with self._session.ws_connect(
                 url,
                 protocols=(protocol,),
-                headers=await self._authorized(),
+                headers=headers,
                 proxy=self._access.proxy,
                 server_hostname=self._access.server_name,
                 timeout=_CLOSING,

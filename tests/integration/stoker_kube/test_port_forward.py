@@ -42,6 +42,8 @@ async def forward(request: web.Request) -> web.StreamResponse:
         return web.Response(status=403)
     if request.match_info["pod"] != "sidecar":
         return web.Response(status=404)
+    if request.headers["Accept"] != "*/*":
+        return web.Response(status=406)  # as containerd does
     port = int(request.query["ports"])
     socket = web.WebSocketResponse(protocols=[PROTOCOL])
     await socket.prepare(request)
