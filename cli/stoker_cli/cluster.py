@@ -7,15 +7,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from stoker_api import names
+from stoker_api import names, node_answer
 from stoker_api.dataset import Dataset
+from stoker_api.node_answer import NodeAnswer
 from stoker_api.node_storage import NodeMount
 from stoker_api.nodecache import NodeCache
+from stoker_api.trainingjob import TrainingJob
 from stoker_cli.errors import NOT_FOUND, UNREACHABLE, CliError
 from stoker_kube.client import KubeClient
 from stoker_kube.context import default_namespace
 from stoker_kube.errors import Forbidden, KubeError, NotFound
-from stoker_kube.resources import DATASETS, EVENTS, NODE_CACHES, PODS, TUNING_PROFILES, Kind
+from stoker_kube.resources import DATASETS, EVENTS, JOBS, NODE_CACHES, PODS, TRAINING_JOBS, TUNING_PROFILES, Kind
+
+_SIDECARS = "app.kubernetes.io/name=stoker,app.kubernetes.io/component=sidecar"
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,37 @@ class Cluster:
     async def pod(self, name: str) -> dict[str, Any]:
         """Read a pod. Raises CliError with NOT_FOUND."""
         return await self._get(PODS, name)
+
+    async def training_job(self, name: str) -> TrainingJob:
+        """Read a TrainingJob. Raises CliError with NOT_FOUND."""
+        return TrainingJob.model_validate(await self._get(TRAINING_JOBS, name))
+
+    async def job(self, name: str) -> dict[str, Any]:
+        """Read a Job. Raises CliError with NOT_FOUND."""
+        return await self._get(JOBS, name)
+
+    async def pods_of_job(self, name: str) -> Sequence[dict[str, Any]]:
+        """Return the pods of a Job that there are still."""
+        return (await self._client.list(PODS, self.namespace, label_selector=f"job-name={name}")).items
+
+    async def node_cache(self, name: str) -> NodeCache | None:
+        """Read a node's cache; None where there is none, and for who may not read it."""
+        try:
+            return NodeCache.model_validate(await self._client.get(NODE_CACHES, name))
+        except (NotFound, Forbidden):
+            return None
+
+    async def sidecars(self) -> Sequence[dict[str, Any]]:
+        """Return the sidecars' pods of all namespaces."""
+        return (await self._client.list(PODS, label_selector=_SIDECARS)).items
+
+    async def ask_node(self, pod: Mapping[str, Any], query: str) -> NodeAnswer:
+        """Return what a sidecar answers, through the API server and the kubelet. Raises KubeError and ValueError."""
+        meta, path = pod["metadata"], f"{node_answer.PATH}?{query}" if query else node_answer.PATH
+        body = await self._client.ask_pod(
+            meta["name"], meta["namespace"], node_answer.PORT, path, node_answer.MOST_BYTES
+        )
+        return NodeAnswer.model_validate_json(body)
 
     async def events(self, pod: dict[str, Any]) -> Sequence[dict[str, Any]]:
         """Return the events about one pod."""

@@ -248,5 +248,6 @@ class Reason(StrEnum):
     ORDER_KNOWN = "OrderKnown"  # the workers read in the order that spec.sampling predicts
     ORDER_UNKNOWN = "OrderUnknown"  # too little was read to tell
     ORDER_WRONG = "OrderWrong"  # they read in another order, and the hint was dropped
+    GOODPUT = "Goodput"  # what a job that has ended made of its time
     TRAINING_PHASE = "TrainingPhase"  # the training code is in another phase
     NAME_TAKEN = "NameTaken"  # a Service or Job of that name exists and is not ours

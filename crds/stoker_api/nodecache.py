@@ -10,6 +10,7 @@ from stoker_api.cache_memory import NodeMemory, PinnedMemory, WarmedPages
 from stoker_api.dataset import MountMode, ObservePolicy
 from stoker_api.dataset_source import DatasetSource, Source
 from stoker_api.dataset_status import SkippedKeys
+from stoker_api.goodput import MOST_ENDED, EndedPod
 from stoker_api.meta import Condition, Model, PrinterColumn, Resource, ShortMessage
 from stoker_api.node_storage import CacheFolder, NodeMount
 from stoker_api.node_workload import MOST_WORKLOADS, NodeWorkload
@@ -359,7 +360,9 @@ class NodeCacheStatus(Model):
         ),
     ] = ()
     warming: Annotated[str, Field(description="Datasets warming / datasets planned.")] = ""
-    dataset_count: int = 0
+    dataset_count: Annotated[
+        int, Field(description="Datasets that are planned or on the disk, also beyond `datasets`.")
+    ] = 0
     datasets: Annotated[tuple[NodeDatasetStatus, ...], Field(json_schema_extra=_ATOMIC)] = ()
     inventory: Annotated[
         bool, Field(description="`datasets` has a row for all that lies in the cache folders, planned or not.")
@@ -375,6 +378,21 @@ class NodeCacheStatus(Model):
             json_schema_extra=_ATOMIC,
         ),
     ] = ()
+    workload_count: Annotated[
+        int, Field(description="Pods of which is known what they do, also beyond `workloads`.")
+    ] = 0
+    ended: Annotated[
+        tuple[EndedPod, ...],
+        Field(
+            description=f"What pods that have ended had of their Datasets: of the last hour, {MOST_ENDED} at most.",
+            max_length=MOST_ENDED,
+            json_schema_extra=_ATOMIC,
+        ),
+    ] = ()
+    ended_left_out: Annotated[
+        int,
+        Field(description="Pods that left `ended` for others, before their hour was over.", json_schema_extra=_INT64),
+    ] = 0
     tuning_profiles: Annotated[
         tuple[NodeProfile, ...],
         Field(

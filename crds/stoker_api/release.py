@@ -4,7 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from stoker_api.meta import Model
+from stoker_api.meta import MOST_SECONDS, Model
+from stoker_api.times import parse_time
 
 
 class ReleaseNode(Model):
@@ -24,3 +25,9 @@ class ReleaseRecord(Model):
     released_at: str
     mode: str
     nodes: tuple[ReleaseNode, ...] = ()
+
+    @property
+    def held_seconds(self) -> float | None:
+        """For how long the pod was held; None where its times are none, or cannot be: its owner may write them."""
+        since, until = parse_time(self.held_since), parse_time(self.released_at)
+        return until - since if since and until and 0 <= until - since <= MOST_SECONDS else None

@@ -7,12 +7,14 @@ from pydantic import ConfigDict, Field, JsonValue
 
 from stoker_api import names
 from stoker_api.dataset import SchedulingMode
+from stoker_api.goodput import Goodput
 from stoker_api.meta import Condition, Duration, Model, Name, PrinterColumn, Resource
 from stoker_api.sampling import Sampling
 from stoker_api.tuning import Tuning
 
 _INT64 = {"format": "int64"}
 _MOST_TTL = 10 * 365 * 86400  # seconds
+MOST_JOB_NODES = 100  # of status.nodes
 _MOST_CONTAINERS = 32  # of each list: the rendezvous environment is repeated in each
 
 
@@ -211,7 +213,16 @@ class TrainingJobStatus(Model):
         tuple[JobDatasetVersion, ...],
         Field(description="What all workers read, also those that replace others; settled when the Job is made."),
     ] = ()
-    nodes: Annotated[tuple[JobNode, ...], Field(description="Nodes used, and how warm each was at release.")] = ()
+    nodes: Annotated[
+        tuple[JobNode, ...],
+        Field(
+            description=f"Nodes used, and how warm each was at release; of more than {MOST_JOB_NODES} the coldest ones."
+        ),
+    ] = ()
+    node_count: Annotated[int, Field(description="Nodes used.")] = 0
+    goodput: Annotated[
+        Goodput | None, Field(description="What it made of its time; absent: none of its pods was held or has ended.")
+    ] = None
     training: Annotated[
         TrainingProgress | None, Field(description="What the training code does; absent until that is known.")
     ] = None

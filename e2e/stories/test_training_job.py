@@ -46,6 +46,7 @@ def test_two_workers_end_succeeded_on_warm_nodes(world: World, home: Home) -> No
     assert condition(ended, "Complete") == "True"
     assert condition(ended, "DataReady") == "True"
     assert {node["warmPercent"] for node in ended["status"]["nodes"]} == {100}
+    assert_reported(world, home)
     warm = [
         name for name, row in node_rows(world.get("dataset", "train", home.namespace)).items() if row["phase"] == "Warm"
     ]
@@ -53,6 +54,23 @@ def test_two_workers_end_succeeded_on_warm_nodes(world: World, home: Home) -> No
     assert len(pods) == 2
     assert {pod["spec"]["nodeName"] for pod in pods} <= set(warm)
     assert "Succeeded" in world.kubectl("get", "tj", "job", "-n", home.namespace)
+
+
+def assert_reported(world: World, home: Home) -> None:
+    """Check what is told of the job that has just ended: both workers, by their nodes, from warm data alone."""
+    whole = 2 * 40 * 300_000  # bytes; each worker mounted all files
+    it = world.wait("trainingjob", "job", home.namespace, lambda it: it["status"].get("goodput", {}).get("complete"))
+    known = it["status"]["goodput"]
+    assert (known["pods"], known["missed"], known["dataBytes"], known["warmBytes"]) == (2, 0, whole, whole)
+    assert (known["originBytes"], known["peerBytes"]) == (0, 0)
+    world.wait_event("job", home.namespace, "100 % warm at start")
+    told = json.loads(world.stoker("report", "job", "-n", home.namespace, "-o", "json"))
+    assert told["goodput"]["heldSeconds"] > 0
+    assert (told["goodput"]["warmShare"], told["goodput"]["gpuHours"]) == (1.0, None)
+    assert "100 % (22.9 MiB of 22.9 MiB)" in world.stoker("report", "job", "-n", home.namespace)
+    nodes = json.loads(world.stoker("status", "--nodes", "train", "-n", home.namespace, "-o", "json"))
+    assert all(one["answered"] for one in nodes), nodes
+    assert {row["phase"] for one in nodes for row in one["status"]["datasets"]} == {"Warm"}
 
 
 def test_pytorch_workers_rendezvous_over_the_pods_network_and_learn(world: World, home: Home) -> None:

@@ -13,7 +13,8 @@ from stoker_kube.api import MERGE, Listing, Object, PatchBody, PatchType, Propag
 from stoker_kube.encoding import apply_body
 from stoker_kube.errors import Expired
 from stoker_kube.lines import LineSplitter
-from stoker_kube.resources import Kind
+from stoker_kube.port_forward import PROTOCOL, ask
+from stoker_kube.resources import PODS, Kind
 from stoker_kube.service_account import ACCOUNT
 from stoker_kube.transport import Request, Transport
 
@@ -121,6 +122,15 @@ class KubeClient:
     async def create_subresource(self, kind: Kind, name: str, namespace: str, subresource: str, body: Object) -> Object:
         """Create a subresource."""
         return await self._transport.call(Request("POST", kind.path(namespace, name, subresource), body=body))
+
+    async def ask_pod(self, name: str, namespace: str, port: int, path: str, most: int) -> bytes:
+        """Return what a pod answers to ``GET path`` on a port of its loopback address, through the API server.
+
+        ``most``: bytes. Raises KubeError, NotFound where the pod or the path is not there.
+        """
+        forward, query = PODS.path(namespace, name, "portforward"), {"ports": str(port)}
+        async with self._transport.websocket(forward, query, PROTOCOL) as socket:
+            return await ask(socket, path, most)
 
     async def stream(
         self,

@@ -7,20 +7,23 @@ import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeAlias
 from urllib.parse import quote, urlencode
 
 import aiohttp
 import yarl
 
 from stoker_kube.api import Object, PatchBody
-from stoker_kube.errors import ConfigError, KubeError, Unauthorized, Unavailable, from_status
+from stoker_kube.errors import ConfigError, Forbidden, KubeError, Unauthorized, Unavailable, from_status
 from stoker_kube.service_account import ServiceAccount
 
+WebSocket: TypeAlias = aiohttp.ClientWebSocketResponse
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30)  # seconds; the API server itself gives up after 60
 # Enough connections for some tens of watches beside ordinary requests: a watch holds its connection for minutes.
 CONNECTIONS = 100
+_CLOSING = aiohttp.ClientWSTimeout(ws_close=1.0)  # seconds; whoever is asked through it has answered by then
 _WATCH_BUFFER = 2**21  # bytes; one object of a watch is one line, and etcd takes 1.5 MB
 
 
@@ -117,9 +120,39 @@ class Transport:
             host = self._access.host
             raise Unavailable(0, "Unreachable", f"The API server at {host} did not answer {what}") from error
 
-    async def _send(self, request: Request) -> aiohttp.ClientResponse:
+    @asynccontextmanager
+    async def websocket(self, path: str, query: Mapping[str, str], protocol: str) -> AsyncIterator[WebSocket]:
+        """Return a WebSocket of this subprotocol, for as long as one is inside.
+
+        Raises KubeError, also for what goes wrong while it is open.
+        """
+        # What a container runtime streams is of no media type: asked for JSON, it answers 406.
+        headers = {"Accept": "*/*"} | await self._authorized()
+        url = yarl.URL(f"{self._access.host}{path}?{urlencode(query, quote_via=quote)}", encoded=True)
+        try:
+            async with self._session.ws_connect(
+                url,
+                protocols=(protocol,),
+                headers=headers,
+                proxy=self._access.proxy,
+                server_hostname=self._access.server_name,
+                timeout=_CLOSING,
+            ) as socket:
+                yield socket
+        except aiohttp.WSServerHandshakeError as error:
+            raise _refused(error.status, path) from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            what = f"{path}: {type(error).__name__} {error}".rstrip()
+            raise Unavailable(
+                0, "Unreachable", f"The API server at {self._access.host} did not answer {what}"
+            ) from error
+
+    async def _authorized(self) -> dict[str, str]:
         authorization = f"Bearer {self._token}" if self._token else await self._access.authorization()
-        headers = {"Content-Type": request.content_type} | ({"Authorization": authorization} if authorization else {})
+        return {"Authorization": authorization} if authorization else {}
+
+    async def _send(self, request: Request) -> aiohttp.ClientResponse:
+        headers = {"Content-Type": request.content_type} | await self._authorized()
         query = f"?{urlencode(request.query, quote_via=quote)}" if request.query else ""
         body = request.body
         return await self._session.request(
@@ -139,6 +172,13 @@ async def _by_kubeconfig(file: Path | None, context: str | None) -> ServerAccess
     from stoker_kube.kubeconfig import Kubeconfig
 
     return await Kubeconfig.load(file, context)
+
+
+def _refused(status: int, path: str) -> KubeError:
+    """Return the error of a handshake: aiohttp keeps its status, and not the sentence."""
+    if status == HTTPStatus.FORBIDDEN:
+        return Forbidden(status, "Forbidden", f"RBAC does not let you open {path}: it takes get and create of it")
+    return from_status(status, {"message": f"the API server answered {path} with {status}"})
 
 
 def _parsed(content: bytes) -> Object:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from stoker_api.goodput import Goodput
 from stoker_api.workload_totals import WorkloadTotals
 
 LEADER = Gauge("stoker_leader", "1 on the replica that acts, 0 on the one that stands by.")
@@ -28,6 +29,21 @@ TUNED = Gauge("stoker_cluster_tuned_workloads", "Those for which a change came t
 EPOCHS = Gauge("stoker_cluster_epochs", "Epochs that are behind them.")
 BATCHES = Gauge("stoker_cluster_batches", "Batches that are behind them.")
 OBJECTS = Gauge("stoker_mirrored_objects", "Objects held in memory, by table.", ["table"])
+
+JOBS_REPORTED = Counter("stoker_jobs_reported", "TrainingJobs that have ended and whose goodput is known.")
+JOBS_HELD = Counter("stoker_jobs_held_seconds", "The longest hold of each of them at the scheduling gate.")
+JOBS_WATCHED = Counter("stoker_jobs_watched_seconds", "Time of their pods in which it was known whether they wait.")
+JOBS_STALLED = Counter("stoker_jobs_stalled_seconds", "Of that, time in which they waited for data.")
+JOBS_SAVED = Counter("stoker_jobs_saved_gpu_hours", "GPU-hours that they saved against a cold start.")
+
+
+def note_goodput(known: Goodput) -> None:
+    """Count a TrainingJob whose goodput is known; what was not measured adds nothing."""
+    JOBS_REPORTED.inc()
+    JOBS_HELD.inc(known.held_seconds or 0.0)
+    JOBS_WATCHED.inc(known.watched_seconds or 0.0)
+    JOBS_STALLED.inc(known.stalled_seconds or 0.0)
+    JOBS_SAVED.inc(known.saved_gpu_hours or 0.0)
 
 
 ORIGIN_NODES = Gauge("stoker_origin_fetching_nodes", "Nodes that fetch from an origin of the chart.", ["origin"])

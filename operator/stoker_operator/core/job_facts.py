@@ -1,7 +1,7 @@
 """What a TrainingJob's status is made from: its Job, its pods, and how warm their nodes were and are."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,11 +9,13 @@ from pydantic import ValidationError
 
 from stoker_api import names
 from stoker_api.dataset import Dataset
+from stoker_api.goodput import EndedPod
 from stoker_api.names import Reason
 from stoker_api.node_workload import NodeWorkload
 from stoker_api.release import ReleaseRecord
-from stoker_api.trainingjob import JobNode, TrainingJob
+from stoker_api.trainingjob import MOST_JOB_NODES, JobNode, TrainingJob
 from stoker_operator.core.class_limits import ClassTerms
+from stoker_operator.core.job_goodput import ended_pods
 from stoker_operator.core.jobs import dataset_requests, is_owned
 from stoker_operator.core.pod_demand import Unmet
 from stoker_operator.core.training_progress import workloads_of
@@ -27,7 +29,8 @@ class JobFacts:
     """What a TrainingJob's status is made from.
 
     ``data`` is the warm share where the workers are or would go, for people; ``problem`` keeps the Job from being made;
-    ``workloads`` is what the nodes say that its workers do.
+    ``workloads`` is what the nodes say that its workers do. ``tries``: all pods of the Job, also those that failed or
+    are going; ``ended``: what nodes tell of those that have ended.
     """
 
     job: Mapping[str, Any] | None
@@ -36,6 +39,8 @@ class JobFacts:
     problem: Unmet | None = None
     workloads: tuple[NodeWorkload, ...] = ()
     tuned: tuple[bool, Reason, str] | None = None  # what the condition Tuned says
+    tries: tuple[PodView, ...] = ()
+    ended: tuple[EndedPod, ...] = ()
 
     @property
     def status(self) -> Mapping[str, Any]:
@@ -73,7 +78,14 @@ def gather(
     data, seen = _data(training, view, alive, index), workloads_of(view, alive)
     limits = {key: (terms.name, terms.tuning) for key, terms in _terms(training, view)}
     tuned = job_verdict(training, view.datasets, limits, view.tuning)
-    return JobFacts(job, alive if job is not None else (), data, problem, seen, tuned)
+    tries = tuple(pod for pod in pods if job is not None and _is_of(pod, job)) if training.spec.datasets else ()
+    ended = ended_pods(view.node_caches, tries, training.status.goodput)
+    return JobFacts(job, alive if job is not None else (), data, problem, seen, tuned, tries, ended)
+
+
+def _is_of(pod: PodView, job: Mapping[str, Any]) -> bool:
+    """Tell whether a pod is this Job's, and not one of an earlier Job of its name, or of anyone who wrote its label."""
+    return pod.owner is not None and pod.owner.uid == job["metadata"].get("uid")
 
 
 def _terms(training: TrainingJob, view: ClusterView) -> Iterator[tuple[str, ClassTerms]]:
@@ -94,7 +106,7 @@ def pods_by_job(view: ClusterView) -> dict[str, list[PodView]]:
 
 
 def nodes_at_release(pods: Sequence[PodView]) -> tuple[JobNode, ...]:
-    """Return each node that has workers, and how warm it was when they were released to it."""
+    """Return each node that has workers, by name, and how warm it was when they were released to it."""
     workers: Counter[str] = Counter()
     percent: dict[str, int] = {}
     for pod in pods:
@@ -106,12 +118,28 @@ def nodes_at_release(pods: Sequence[PodView]) -> tuple[JobNode, ...]:
     )
 
 
+def coldest(nodes: Sequence[JobNode]) -> tuple[JobNode, ...]:
+    """Return as many as a status has room for, by name: those that were the coldest."""
+    chosen = sorted(nodes, key=lambda node: (node.warm_percent, node.name))[:MOST_JOB_NODES]
+    return tuple(sorted(chosen, key=lambda node: node.name))
+
+
 def read_release(pod: PodView) -> ReleaseRecord | None:
     """Read the record on a released pod; None when there is none."""
     try:
         return ReleaseRecord.model_validate_json(pod.released)
     except ValidationError:
         return None
+
+
+def holds(pods: Iterable[PodView]) -> Iterator[float]:
+    """Yield for how long pods were held, in seconds; 0 for one that came to its node without."""
+    for pod in pods:
+        if not pod.released and pod.node:
+            yield 0.0
+        release = read_release(pod)
+        if release is not None and release.held_seconds is not None:
+            yield release.held_seconds
 
 
 def _percent_at_release(pod: PodView) -> int:

@@ -6,7 +6,8 @@ from stoker_api.names import ConditionType, Reason
 from stoker_api.times import format_time, parse_time
 from stoker_api.trainingjob import JobPhase, TrainingJob, TrainingJobStatus
 from stoker_operator.core.conditions import ConditionSet, find
-from stoker_operator.core.job_facts import JobFacts, nodes_at_release, read_release
+from stoker_operator.core.job_facts import JobFacts, coldest, holds, nodes_at_release, read_release
+from stoker_operator.core.job_goodput import job_goodput
 from stoker_operator.core.job_order import order_verdict
 from stoker_operator.core.jobs import FINISHED, job_end
 from stoker_operator.core.pod_demand import Unmet
@@ -24,6 +25,7 @@ def roll_up_job(training: TrainingJob, facts: JobFacts, now: float) -> TrainingJ
         return old  # the Job was cleaned away: what it came to stays true
     phase = _phase(training, facts)
     ready, total = facts.count("ready"), training.spec.workers
+    nodes, completed = nodes_at_release(facts.pods), _completion_time(facts, now) if phase in FINISHED else None
     return TrainingJobStatus(
         phase=phase,
         observed_generation=training.metadata.generation,
@@ -35,10 +37,19 @@ def roll_up_job(training: TrainingJob, facts: JobFacts, now: float) -> TrainingJ
         workers=f"{ready}/{total}",
         data=facts.data or old.data,
         datasets=old.datasets,
-        nodes=nodes_at_release(facts.pods) or old.nodes,
+        nodes=coldest(nodes) or old.nodes,
+        node_count=len(nodes) or old.node_count,
+        goodput=job_goodput(
+            old.goodput,
+            facts.tries,
+            holds(facts.tries),
+            facts.ended,
+            parse_time(completed) if completed else None,
+            now,
+        ),
         training=training_progress(old.training, facts.workloads, now),
         start_time=facts.status.get("startTime") or old.start_time,
-        completion_time=_completion_time(facts, now) if phase in FINISHED else None,
+        completion_time=completed,
     )
 
 

@@ -39,6 +39,13 @@ def job_announcements(old: TrainingJobStatus, new: TrainingJobStatus) -> Iterato
         condition = find(new.conditions, kind)
         yield Announcement("Normal", reason, condition.message if condition else "")
     yield from _of_training(old.training, new.training)
+    if is_reported(old, new) and new.goodput is not None:
+        yield Announcement("Normal", Reason.GOODPUT, new.goodput.message)
+
+
+def is_reported(old: TrainingJobStatus, new: TrainingJobStatus) -> bool:
+    """Tell whether what it made of its time is whole now, and was not before."""
+    return new.goodput is not None and new.goodput.complete and not (old.goodput and old.goodput.complete)
 
 
 def _of_training(old: TrainingProgress | None, new: TrainingProgress | None) -> Iterator[Announcement]:

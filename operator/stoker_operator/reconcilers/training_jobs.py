@@ -10,13 +10,16 @@ from typing import Final
 from stoker_api import names
 from stoker_api.meta import ObjectMeta
 from stoker_api.names import Reason
+from stoker_api.times import parse_time
 from stoker_api.trainingjob import TrainingJob, TrainingJobStatus
 from stoker_kube.errors import Conflict, KubeError, NotFound
 from stoker_kube.events import EventRecorder, ObjectRef
 from stoker_kube.resources import TRAINING_JOBS
+from stoker_operator import metrics
 from stoker_operator.core.job_facts import gather, own_job, pods_by_job
+from stoker_operator.core.job_goodput import goodput_due_in
 from stoker_operator.core.job_status import expires_at, refused_status, roll_up_job, unwritten_status
-from stoker_operator.core.job_transitions import job_announcements
+from stoker_operator.core.job_transitions import is_reported, job_announcements
 from stoker_operator.core.job_versions import settle_versions
 from stoker_operator.core.jobs import Step, missing_dataset, next_step
 from stoker_operator.core.pod_demand import Unmet
@@ -101,7 +104,9 @@ class TrainingJobReconciler:
         await self._write(training.metadata, training.status, status)
         progress = progress_due_in(status.training, facts.workloads, now)
         retry = self._children.retry_in(training) if problem else None
-        return _soonest(await self._expire(training, status, now), retry, progress)
+        ended_at = parse_time(status.completion_time) if status.completion_time else None
+        gathered = goodput_due_in(status.goodput, ended_at, now)
+        return _soonest(await self._expire(training, status, now), retry, progress, gathered)
 
     async def _settle(self, training: TrainingJob, view: ClusterView) -> TrainingJob | Unmet:
         """Settle what the workers read, and write it down before any is made. Raises KubeError."""
@@ -121,6 +126,8 @@ class TrainingJobReconciler:
         except (NotFound, Conflict):
             return  # deleted, perhaps made anew: the watch tells
         self._state.training_jobs.put(f"{meta.namespace}/{meta.name}", written)
+        if is_reported(old, status) and status.goodput is not None:
+            metrics.note_goodput(status.goodput)
         for one in job_announcements(old, status):
             self._events.event(training_job_ref(meta), one.type, one.reason, one.message)
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from errno import ENOENT, ENOTDIR
 from pathlib import Path
 
+from stoker_api.node_answer import NodeAnswer
 from stoker_api.node_storage import CacheFolder
 from stoker_api.nodecache import NodeCacheStatus
 from stoker_api.times import format_time
@@ -18,7 +19,7 @@ from stoker_kube.api import Kube
 from stoker_sidecar.agent.core.grants import NodeGrants
 from stoker_sidecar.agent.core.hardware_status import node_hardware
 from stoker_sidecar.agent.core.hinted_rows import hints_of_pods
-from stoker_sidecar.agent.core.status import DiskFigures, Facts, node_status, steady, steady_folders
+from stoker_sidecar.agent.core.status import DiskFigures, Facts, dataset_rows, node_status, steady, steady_folders
 from stoker_sidecar.agent.core.uploads import UploadLimits
 from stoker_sidecar.agent.credentials import CredentialReader
 from stoker_sidecar.agent.csi.driver import Driver, RegistrationService, serve_driver
@@ -30,6 +31,7 @@ from stoker_sidecar.agent.node_account import NodeAccount
 from stoker_sidecar.agent.node_cache import NoticeTeller, StatusWriter, follow_node_cache
 from stoker_sidecar.agent.node_learning import NodeLearning
 from stoker_sidecar.agent.node_orders import NodeOrders
+from stoker_sidecar.agent.node_page import NodePage
 from stoker_sidecar.agent.node_plugins import NodePlugins
 from stoker_sidecar.agent.node_rules import NodeRules
 from stoker_sidecar.agent.node_workloads import NodeWorkloads
@@ -41,6 +43,7 @@ from stoker_sidecar.agent.peer_metrics import PeerCollector
 from stoker_sidecar.agent.peers import PeerServer
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.plugin_metrics import OrderPluginCollector, PluginCollector
+from stoker_sidecar.agent.pod_accounts import AccountSources, PodAccounts
 from stoker_sidecar.agent.report_link import ReportedWorkloads, ReportLink
 from stoker_sidecar.agent.reported_orders import ReportedOrders
 from stoker_sidecar.agent.tuning_history import TuningHistory
@@ -111,10 +114,10 @@ class AgentPlaces:
     """Where an agent is reached, and where it finds and keeps what is its own.
 
     ``address``: of the pod, where other nodes fetch manifests; empty: nobody can. ``http_port``: of health and metrics;
-    ``peer_port``: of manifests; ``learning_port``: of rules and history, on the loopback address. ``run_dir``: of the
-    sockets; ``history``: the file of what was tuned. ``namespace``: where Stoker is installed, beside which the node's
-    account is; empty: credentials are read in the agent's own name, and no node is served. ``uploads``: what other
-    nodes are given.
+    ``peer_port``: of manifests and files for others; ``learning_port``: of what names pods and Datasets, on the loopback
+    address. ``run_dir``: of the sockets; ``history``: the file of what was tuned; ``accounts``: that of what pods had.
+    ``namespace``: where Stoker is installed, beside which the node's account is; empty: credentials are read in the
+    agent's own name, and no node is served. ``uploads``: what other nodes are given.
     """
 
     address: str
@@ -123,6 +126,7 @@ class AgentPlaces:
     learning_port: int
     run_dir: Path
     history: Path
+    accounts: Path
     namespace: str = ""
     uploads: UploadLimits = field(default_factory=UploadLimits)
 
@@ -208,6 +212,17 @@ class Agent:
             reads=observation.workloads.read_count,
             system=self._machine.system,
         )
+        self._accounts = PodAccounts(
+            places.accounts,
+            plan,
+            AccountSources(
+                mounted=volumes.mounted.all,
+                reported=self._reported.rows,
+                seen=lambda: observation.workloads.stalls,
+                opened=observation.workloads.opened,
+                rates=self._rules.acting.rates.known,
+            ),
+        )
         self._registration: RegistrationService | None = None
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -218,8 +233,9 @@ class Agent:
         async with AsyncExitStack() as stack:
             http = NodeHttp(self._folders, self._not_ready, self._metrics.render, self._tuning_http.metrics)
             await stack.enter_async_context(serve_http(http.application(), self._places.http_port))
-            own = serve_http(self._tuning_http.application(), self._places.learning_port, "127.0.0.1")
-            await stack.enter_async_context(own)
+            own = self._tuning_http.application()
+            NodePage(self._answer).add_to(own)
+            await stack.enter_async_context(serve_http(own, self._places.learning_port, "127.0.0.1"))
             self._registration = await stack.enter_async_context(
                 serve_driver(
                     self._driver,
@@ -251,6 +267,7 @@ class Agent:
                     CacheRootKeeper(self._plan, self._places.fetcher_socket).run(),
                     self._report_link().run(),
                     self._workloads.run(),
+                    self._accounts.run(),
                     PeerServer(self._kube, places.namespace, for_peers, places.peer_port, places.run_dir).run(),
                     self._keep_mounts(),
                     self._observation.run(),
@@ -270,14 +287,34 @@ class Agent:
     async def _keep_mounts(self) -> None:
         await self._volumes.mounted.restore()
         await self._reports.restore()
+        await self._accounts.begin()
         await self._volumes.keep()
 
     def _status(self, written: NodeCacheStatus | None) -> NodeCacheStatus | None:
-        plan = self._plan
-        if plan.generation is None:
+        if self._plan.generation is None:
             return None
-        facts = Facts(
-            generation=plan.generation,
+        return node_status(self._facts(written), written.conditions if written else self._plan.conditions)
+
+    def _answer(self) -> NodeAnswer:
+        """Return what the node knows without the bounds of its status."""
+        facts, name = self._facts(None), self._driver.node_name
+        return NodeAnswer(
+            node=name,
+            sidecar_version=facts.version,
+            trouble=facts.trouble,
+            capacity_bytes=facts.disk.capacity,
+            used_bytes=facts.disk.used,
+            available_bytes=facts.disk.available,
+            datasets=dataset_rows(facts),
+            mounts=facts.mounts,
+            workloads=self._workloads.everything(),
+            ended=facts.ended,
+        )
+
+    def _facts(self, written: NodeCacheStatus | None) -> Facts:
+        plan = self._plan
+        return Facts(
+            generation=plan.generation or 0,
             plan=plan.datasets,
             rows=plan.rows,
             leftovers=plan.leftovers,
@@ -304,8 +341,10 @@ class Agent:
             memory=plan.memory,
             cpus=plan.cpus,
             origins=plan.origins,
+            workload_count=self._workloads.count(),
+            ended=self._accounts.rows(),
+            ended_left_out=self._accounts.left_out,
         )
-        return node_status(facts, written.conditions if written else plan.conditions)
 
     def _trouble(self) -> str:
         """Return why this node serves no datasets well, in a sentence; empty when it does."""

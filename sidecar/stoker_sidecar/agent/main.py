@@ -82,6 +82,7 @@ def build(settings: AgentSettings, kube: Kube) -> Agent:
             settings.learning_port,
             settings.run_dir,
             settings.state_dir / "tuning-history.db",
+            settings.state_dir / "pod-accounts.json",
             settings.namespace,
             UploadLimits(settings.peer_uploads if settings.neighbours == "Auto" else 0, settings.peer_bytes_per_second),
         ),

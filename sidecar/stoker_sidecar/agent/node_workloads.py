@@ -57,6 +57,14 @@ class NodeWorkloads:
         """Return what is known now, whether or not it is time to say it."""
         return self._now()[0]
 
+    def everything(self) -> tuple[NodeWorkload, ...]:
+        """Return what is known now of all pods, also of those beyond the ten that the node tells of."""
+        return self._completed(merged(self._reported(), self._observed()))
+
+    def count(self) -> int:
+        """Return how many these are."""
+        return len(merged(self._reported(), self._observed()))
+
     def due_in(self) -> float | None:
         """Return the seconds until ``rows`` will say something else; None: not before there is news."""
         return self._now()[1]
@@ -72,7 +80,9 @@ class NodeWorkloads:
             await self._news.wait(token, due)
 
     def _now(self) -> tuple[tuple[NodeWorkload, ...], float | None]:
-        hints, files = self._hints(), self._files()
-        known = (by_files(hinted(row, hints), files) for row in merged(self._reported(), self._observed()))
-        rows = tuple(map(self._tuned, fair_share(known)))
+        rows = self._completed(fair_share(merged(self._reported(), self._observed())))
         return rows, due_in(self._shown, rows, self._clock() - self._shown_at)
+
+    def _completed(self, rows: Iterable[NodeWorkload]) -> tuple[NodeWorkload, ...]:
+        hints, files = self._hints(), self._files()
+        return tuple(self._tuned(by_files(hinted(row, hints), files)) for row in rows)

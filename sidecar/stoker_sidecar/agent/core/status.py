@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from stoker_api.cache_memory import NodeMemory
 from stoker_api.dataset import MountMode
+from stoker_api.goodput import EndedPod
 from stoker_api.meta import Condition, format_bytes, shortened
 from stoker_api.names import ConditionType, Reason
 from stoker_api.node_storage import CacheFolder, NodeMount
@@ -93,6 +94,9 @@ class Facts:
     memory: NodeMemory = field(default_factory=NodeMemory)
     cpus: str = ""  # what the fetcher runs on, and what is wrong with those that were asked for
     origins: tuple[NodeOrigin, ...] = ()
+    workload_count: int = 0  # pods of which is known what they do, also beyond ``workloads``
+    ended: tuple[EndedPod, ...] = ()  # pods that have ended
+    ended_left_out: int = 0
 
 
 def steady(now: DiskFigures, last: DiskFigures) -> DiskFigures:
@@ -118,8 +122,7 @@ def _steady_folder(now: CacheFolder, last: CacheFolder) -> CacheFolder:
 
 def node_status(facts: Facts, conditions: Iterable[Condition] = ()) -> NodeCacheStatus:
     """Compute the status; ``conditions`` are the ones written last, for their transition times."""
-    rows = tuple(_planned(dataset, facts) for dataset in facts.plan) + tuple(_leftovers(facts))
-    datasets = within_budget(rows)
+    datasets = within_budget(dataset_rows(facts, most_found=_MOST_FOUND))
     busy = sum(row.phase in (NodePhase.LISTING, NodePhase.WARMING) for row in datasets)
     return NodeCacheStatus(
         observed_generation=facts.generation,
@@ -142,14 +145,22 @@ def node_status(facts: Facts, conditions: Iterable[Condition] = ()) -> NodeCache
         origins=facts.origins,
         cpus=facts.cpus,
         warming=f"{busy}/{len(facts.plan)}",
-        dataset_count=len(datasets),
+        dataset_count=len(facts.leftovers | {dataset.uid for dataset in facts.plan}),
         datasets=datasets,
         inventory=facts.inventory,
         mounts=facts.mounts,
         workloads=facts.workloads,
+        workload_count=facts.workload_count,
+        ended=facts.ended,
+        ended_left_out=facts.ended_left_out,
         tuning_profiles=facts.profiles,
         tuning=facts.figures,
     )
+
+
+def dataset_rows(facts: Facts, most_found: int | None = None) -> tuple[NodeDatasetStatus, ...]:
+    """Return all Datasets of the node; ``most_found``: of those that are in no plan yet, None: all."""
+    return tuple(_planned(dataset, facts) for dataset in facts.plan) + tuple(_leftovers(facts, most_found))
 
 
 def is_urgent(old: NodeCacheStatus, new: NodeCacheStatus) -> bool:
@@ -213,13 +224,13 @@ def _refused(facts: Facts) -> str:
     return "; ".join(whys)
 
 
-def _leftovers(facts: Facts) -> Iterable[NodeDatasetStatus]:
+def _leftovers(facts: Facts, most_found: int | None) -> Iterable[NodeDatasetStatus]:
     """Yield datasets that are being cleaned: the operator waits until their rows are gone.
 
     Or those that a new plan does not know of yet: the operator decides whether they stay.
     """
     left = facts.leftovers - {dataset.uid for dataset in facts.plan}
-    for uid in sorted(left & facts.found.keys())[:_MOST_FOUND]:
+    for uid in sorted(left & facts.found.keys())[:most_found]:
         row = facts.rows.get(uid) or NodeDatasetStatus(namespace="", name="", uid=uid)
         yield row.model_copy(update={"retained": (facts.found[uid] or row.retained)[:_MOST_RETAINED]})
     for uid in sorted(left - facts.found.keys()):
@@ -273,6 +284,9 @@ def _without_figures(status: NodeCacheStatus) -> NodeCacheStatus:
         "used": "",
         "capacity": "",
         "workloads": (),
+        "workload_count": 0,
+        "ended": (),
+        "ended_left_out": 0,
         "tuning": (),
         "memory": NodeMemory(),
         "origins": tuple(row.model_copy(update=_ORIGIN_FIGURES) for row in status.origins),

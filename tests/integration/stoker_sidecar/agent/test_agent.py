@@ -268,10 +268,14 @@ async def test_rules_and_history_are_for_those_who_reach_the_pods_loopback_addre
     await node.until(lambda: "u1" in node.fetcher.configured)
     async with aiohttp.ClientSession(f"http://127.0.0.1:{node.http_port}") as session:
         totals = await (await session.get("/ml/metrics")).json()
-        assert [(await session.get(path)).status for path in ("/ml/rules", "/ml/history")] == [404, 404]
+        own = ("/ml/rules", "/ml/history", "/node/status")
+        assert [(await session.get(path)).status for path in own] == [404, 404, 404]
     async with aiohttp.ClientSession(f"http://127.0.0.1:{node.learning_port}") as session:
         rules = await (await session.get("/ml/rules")).json()
         history = await (await session.get("/ml/history")).json()
+        answer = await (await session.get("/node/status?dataset=vision/digits")).json()
+        other = await (await session.get("/node/status?dataset=vision/other")).json()
+    assert (answer["node"], [row["uid"] for row in answer["datasets"]], other["datasets"]) == ("node-1", ["u1"], [])
     assert (totals["totalWorkloads"], history) == (0, {"history": []})
     assert totals["hardware"] == node.status["hardware"]
     assert any(rule["layer"] == "built-in" for rule in rules["rules"])

@@ -1,0 +1,189 @@
+"""What `stoker report` shows of a TrainingJob, a Job or a pod."""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from stoker_api.goodput import EndedPod, goodput
+from stoker_api.nodecache import NodeCache
+from stoker_api.trainingjob import TrainingJob
+from stoker_cli import report
+from stoker_cli.cluster import Target
+from stoker_cli.errors import NOT_FOUND, CliError
+from stoker_cli.main import main
+
+ROW = EndedPod(
+    pod="vision/resnet-0",
+    uid="0000000a-1",
+    gpus=8,
+    mounted_seconds=3600.0,
+    data_bytes=2**30,
+    warm_bytes=2**30,
+    origin_bytes=0,
+    peer_bytes=2**20,
+    watched_seconds=1000.0,
+    stalled_seconds=12.0,
+    stall_source="report",
+    saved_seconds=360.0,
+)
+RELEASE = {
+    "reason": "Released",
+    "message": "",
+    "heldSince": "2026-11-21T10:00:00Z",
+    "releasedAt": "2026-11-21T10:00:42Z",
+    "mode": "Require",
+}
+
+
+def training_job(phase: str = "Succeeded", **known: Any) -> TrainingJob:
+    total = goodput(None, [ROW], [42.0]).model_copy(update={"complete": True} | known)
+    spec = {"template": {"spec": {"containers": [{"name": "main"}]}}}
+    metadata = {"namespace": "vision", "name": "resnet"}
+    status = {"phase": phase, "goodput": total.wire()}
+    return TrainingJob.model_validate({"metadata": metadata, "spec": spec, "status": status})
+
+
+def plain_pod(phase: str = "Succeeded") -> dict[str, Any]:
+    annotations = {"stoker.dev/released": json.dumps(RELEASE)}
+    metadata = {"namespace": "vision", "name": "prep-0", "uid": ROW.uid, "annotations": annotations}
+    return {"metadata": metadata, "spec": {"nodeName": "n1"}, "status": {"phase": phase}}
+
+
+class ReportedObjects:
+    """A cluster with these objects; what it has not is not found."""
+
+    namespace = "vision"
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, TrainingJob] = {"resnet": training_job()}
+        self.pods: list[dict[str, Any]] = [plain_pod()]
+        self.readable = True
+
+    async def training_job(self, name: str) -> TrainingJob:
+        if name not in self.jobs:
+            raise CliError("no", NOT_FOUND)
+        return self.jobs[name]
+
+    async def job(self, name: str) -> dict[str, Any]:
+        if name != "prep":
+            raise CliError("no", NOT_FOUND)
+        return {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+
+    async def pod(self, name: str) -> dict[str, Any]:
+        found = [pod for pod in self.pods if pod["metadata"]["name"] == name]
+        if not found:
+            raise CliError("no", NOT_FOUND)
+        return found[0]
+
+    async def pods_of_job(self, name: str) -> Sequence[dict[str, Any]]:
+        return self.pods
+
+    async def node_cache(self, name: str) -> NodeCache | None:
+        if not self.readable:
+            return None
+        return NodeCache.model_validate({"metadata": {"name": name}, "status": {"ended": [ROW.wire()]}})
+
+
+@pytest.fixture(autouse=True)
+def objects(monkeypatch: pytest.MonkeyPatch) -> ReportedObjects:
+    known = ReportedObjects()
+
+    @asynccontextmanager
+    async def connect(_: Target) -> AsyncIterator[ReportedObjects]:
+        yield known
+
+    monkeypatch.setattr(report, "connect", connect)
+    return known
+
+
+def stoker(*words: str) -> Result:
+    return CliRunner().invoke(main, ["report", *words])
+
+
+def cells(result: Result) -> dict[str, str]:
+    """Return the table's lines by figure."""
+    lines = [line for line in result.stdout.splitlines() if "  " in line]
+    return {line.split("  ")[0]: " ".join(line.split("  ")[1:]) for line in lines}
+
+
+def test_a_training_jobs_figures_are_a_table() -> None:
+    shown = cells(stoker("resnet"))
+    assert "42s" in shown["held at the gate"]
+    assert "100 % (1.0 GiB of 1.0 GiB)" in shown["warm at start"]
+    assert "0 B" in shown["from the origin"]
+    assert "1.0 MiB" in shown["from neighbours"]
+    assert "1.2 % (12s of 16m40s, by report)" in shown["stalled"]
+    assert "about 0.80 GPU-hours (6m of its pods)" in shown["saved"]
+    assert "1 of 1" in shown["saved"]
+
+
+def test_what_was_not_measured_is_null_in_json_and_a_word_in_the_table(objects: ReportedObjects) -> None:
+    empty = goodput(None, [EndedPod(pod="vision/resnet-0", uid="1")])
+    job = objects.jobs["resnet"]
+    objects.jobs["resnet"] = job.model_copy(update={"status": job.status.model_copy(update={"goodput": empty})})
+    assert "not measured" in cells(stoker("resnet"))["from the origin"]
+    told = json.loads(stoker("resnet", "-o", "json").stdout)["goodput"]
+    assert [told[name] for name in ("originBytes", "stallShare", "savedGpuHours", "warmShare")] == [None] * 4
+
+
+def test_the_json_has_the_figures_and_the_shares() -> None:
+    told = json.loads(stoker("tj/resnet", "-o", "json").stdout)
+    assert (told["kind"], told["namespace"], told["name"], told["phase"]) == (
+        "TrainingJob",
+        "vision",
+        "resnet",
+        "Succeeded",
+    )
+    assert (told["goodput"]["savedGpuHours"], told["goodput"]["stallShare"], told["goodput"]["warmShare"]) == (
+        0.8,
+        0.012,
+        1.0,
+    )
+    assert "counted" not in told["goodput"]
+
+
+@pytest.mark.parametrize("name", ["prep", "job/prep", "prep-0", "pod/prep-0"])
+def test_plain_jobs_and_pods_are_told_from_their_own_records_and_their_nodes(name: str) -> None:
+    shown = cells(stoker(name))
+    assert "42s" in shown["held at the gate"]
+    assert "100 %" in shown["warm at start"]
+
+
+def test_who_may_not_read_nodes_sees_what_the_pod_has(objects: ReportedObjects) -> None:
+    objects.readable = False
+    shown = cells(stoker("prep"))
+    assert "42s" in shown["held at the gate"]
+    assert "not measured" in shown["warm at start"]
+    assert "0 of 1" in shown["warm at start"]
+
+
+def test_a_job_that_runs_is_told_so_far(objects: ReportedObjects) -> None:
+    objects.jobs["resnet"] = training_job("Running", complete=False)
+    assert "So far" in stoker("resnet").stdout
+
+
+def test_pods_of_which_no_node_told_are_counted(objects: ReportedObjects) -> None:
+    objects.jobs["resnet"] = training_job(missed=2)
+    assert "No node has told of 2 of its pods" in stoker("resnet").stdout
+
+
+def test_what_is_not_there_is_said_with_where_it_was_looked_for() -> None:
+    result = stoker("nothing")
+    assert result.exit_code == NOT_FOUND
+    assert "There is no TrainingJob, Job or pod nothing in namespace vision" in result.stderr
+
+
+def test_a_kind_that_is_none_is_refused() -> None:
+    assert "say JOB, tj/NAME, job/NAME or pod/NAME" in stoker("deployment/x").stderr
+
+
+def test_explain_has_the_formula_and_asks_no_cluster() -> None:
+    assert "best rate from the source" in stoker("--explain").stdout
+
+
+def test_help_says_what_saved_is_against() -> None:
+    assert "best rate from the source x GPUs" in " ".join(stoker("--help").stdout.split())
