@@ -20,6 +20,7 @@ from stoker_operator.reconcilers.startup_taints import StartupTaints, has_startu
 from stoker_operator.reconcilers.training_jobs import TrainingJobReconciler
 from stoker_operator.reconcilers.tuning_profiles import TuningProfileReconciler, planned_by, told_of, uses_of
 from stoker_operator.waiting import done_before
+from stoker_operator.write_budget import RATE, EventPace, WriteBudget
 from stoker_operator.writer import FIELD_MANAGER, Writer
 
 PASS_INTERVAL = 0.25  # seconds between passes of a loop: bursts become one pass, people do not notice it
@@ -35,18 +36,25 @@ class Leader:
         clock: Callable[[], float] = time.time,
         *,
         startup_taint: bool = False,
+        writes_per_second: float = RATE,
     ) -> None:
-        """Prepare the work. ``startup_taint``: take that taint off nodes, for which the chart must give the right."""
+        """Prepare the work.
+
+        ``startup_taint``: take that taint off nodes, for which the chart must give the right. ``writes_per_second``:
+        of all loops together, and of their events, but for releases of pods.
+        """
         self._state: Final = state
         self._informers: Final = Informers(kube, state)
-        self._events: Final = EventRecorder(kube, FIELD_MANAGER)
+        budget = WriteBudget(writes_per_second, time.monotonic)
+        self._events: Final = EventRecorder(kube, FIELD_MANAGER, pace=EventPace(budget))
         self._loops: Final[list[ReconcileLoop]] = []
-        self._wire_datasets(kube, clock)
-        self._wire_pods(kube, clock)
-        self._wire_training_jobs(kube, clock)
-        self._wire_tuning_profiles(kube, clock)
+        writer = Writer(kube, budget)
+        self._wire_datasets(writer, clock)
+        self._wire_pods(writer, clock)
+        self._wire_training_jobs(writer, clock)
+        self._wire_tuning_profiles(writer, clock)
         if startup_taint:
-            self._wire_nodes(kube, clock)
+            self._wire_nodes(writer, clock)
 
     async def run(self, known: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
         """Act until ``stop``, from when ``known()`` says that all Datasets and TrainingJobs are.
@@ -67,9 +75,9 @@ class Leader:
         await self._informers.wait_synced()
         await known()
 
-    def _wire_datasets(self, kube: Kube, clock: Callable[[], float]) -> None:
+    def _wire_datasets(self, writer: Writer, clock: Callable[[], float]) -> None:
         state = self._state
-        reconciler = DatasetReconciler(state, Writer(kube), self._events, clock)
+        reconciler = DatasetReconciler(state, writer, self._events, clock)
         loop = self._loop("datasets", reconciler)
         _wake_on(loop, state.datasets, state.dataset_classes, state.node_caches, state.nodes)
         _wake_on(loop, state.roles, state.role_bindings, state.node_accounts)
@@ -78,27 +86,27 @@ class Leader:
         state.pods.listen(_on_pods(loop, lambda pod: pod.uses_data or pod.sidecar))
         state.listen_wanted(loop.wake)
 
-    def _wire_pods(self, kube: Kube, clock: Callable[[], float]) -> None:
+    def _wire_pods(self, writer: Writer, clock: Callable[[], float]) -> None:
         state = self._state
-        loop = self._loop("pods", PodGate(Writer(kube), state, self._events, clock))
+        loop = self._loop("pods", PodGate(writer, state, self._events, clock))
         _wake_on(loop, state.pods, state.datasets, state.dataset_classes, state.node_caches, state.nodes)
 
-    def _wire_training_jobs(self, kube: Kube, clock: Callable[[], float]) -> None:
+    def _wire_training_jobs(self, writer: Writer, clock: Callable[[], float]) -> None:
         state = self._state
-        loop = self._loop("trainingjobs", TrainingJobReconciler(Writer(kube), state, self._events, clock))
+        loop = self._loop("trainingjobs", TrainingJobReconciler(writer, state, self._events, clock))
         _wake_on(loop, state.training_jobs, state.jobs, state.datasets, state.dataset_classes, state.node_caches)
         state.tuning_profiles.listen(_on_readings(loop))
         state.pods.listen(_on_pods(loop, lambda pod: names.LABEL_TRAINING_JOB in pod.labels))
 
-    def _wire_tuning_profiles(self, kube: Kube, clock: Callable[[], float]) -> None:
+    def _wire_tuning_profiles(self, writer: Writer, clock: Callable[[], float]) -> None:
         state = self._state
-        loop = self._loop("tuningprofiles", TuningProfileReconciler(Writer(kube), state, self._events, clock))
+        loop = self._loop("tuningprofiles", TuningProfileReconciler(writer, state, self._events, clock))
         _wake_on(loop, state.tuning_profiles)
         state.node_caches.listen(lambda old, new: loop.wake() if uses_of(old) != uses_of(new) else None)
         state.datasets.listen(lambda old, new: loop.wake() if told_of(old) != told_of(new) else None)
 
-    def _wire_nodes(self, kube: Kube, clock: Callable[[], float]) -> None:
-        loop = self._loop("nodes", StartupTaints(Writer(kube), self._state, self._events, clock))
+    def _wire_nodes(self, writer: Writer, clock: Callable[[], float]) -> None:
+        loop = self._loop("nodes", StartupTaints(writer, self._state, self._events, clock))
         self._state.nodes.listen(lambda old, new: loop.wake() if new is not None and has_startup_taint(new) else None)
         self._state.pods.listen(_on_pods(loop, lambda pod: pod.sidecar))
 

@@ -39,7 +39,7 @@ def main() -> None:
 
     Settings come from the environment: POD_NAMESPACE, POD_NAME, STOKER_LOG_LEVEL, STOKER_HOST, STOKER_HTTP_PORT,
     STOKER_WEBHOOK_PORT, STOKER_WEBHOOK_CERTIFICATE_DIR, STOKER_STARTUP_TAINT, STOKER_REPORTS, STOKER_TUNING,
-    STOKER_TUNING_PROFILE; outside a cluster the API server from KUBECONFIG.
+    STOKER_TUNING_PROFILE, STOKER_WRITES_PER_SECOND; outside a cluster the API server from KUBECONFIG.
     """
 
 
@@ -121,6 +121,7 @@ async def _run(kube: Kube, settings: Settings) -> None:
         certificate_dir=settings.webhook_certificate_dir,
         startup_taint=settings.startup_taint,
         reports=settings.reports,
+        writes_per_second=settings.writes_per_second,
         tuning=ClusterTuning(settings.tuning, settings.tuning_profile, settings.tuning_environment),
     )
     # Over connections of its own, the Lease's renewal never queues behind the requests of a crowd of objects.

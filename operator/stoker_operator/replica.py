@@ -32,6 +32,7 @@ from stoker_operator.webhook.rotation import (
     new_tls_context,
 )
 from stoker_operator.webhook.server import WebhookServer
+from stoker_operator.write_budget import RATE
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +53,7 @@ class ReplicaOptions:
     reports: bool = False  # annotated pods get a way to report what they do
     tuning: ClusterTuning = field(default_factory=ClusterTuning)
     startup_taint: bool = False  # take stoker.dev/agent-not-ready off nodes whose sidecar is ready
+    writes_per_second: float = RATE  # of the leader in the long run, releases of pods left out
 
 
 class Replica:
@@ -114,7 +116,13 @@ class Replica:
             await election.release()
 
     async def _lead(self, election: LeaderElection, stop: asyncio.Event) -> None:
-        leader = Leader(self._kube, self._state, startup_taint=self._options.startup_taint)
+        options = self._options
+        leader = Leader(
+            self._kube,
+            self._state,
+            startup_taint=options.startup_taint,
+            writes_per_second=options.writes_per_second,
+        )
         work = asyncio.create_task(leader.run(self._front_door.wait_whole, stop), name="leader")
         lost = asyncio.create_task(election.lost.wait(), name="lease-lost")
         ended = asyncio.create_task(_grace(stop), name="stop-grace")

@@ -31,6 +31,9 @@ class Settings(BaseSettings):
     http_port: Port = Field(8080, description="Health and metrics.")
     webhook_port: Port = Field(9443, description="The admission webhook.")
     startup_taint: bool = Field(False, description="Take stoker.dev/agent-not-ready off nodes whose sidecar is ready.")
+    writes_per_second: float = Field(
+        30.0, ge=1.0, le=10_000.0, description="Of the leader in the long run, releases of pods left out."
+    )
     reports: bool = Field(False, description="Give annotated pods a way to report what they do (docs/REPORTS.md).")
     tuning: bool = Field(True, description="Whether what is seen of workloads is acted upon at all.")
     tuning_profile: str = Field("", description="The TuningProfile of Datasets that name none; empty: there is none.")

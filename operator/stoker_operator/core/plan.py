@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
+from typing import NamedTuple
 
 from stoker_api import names
 from stoker_api.dataset import Cache, Dataset, WarmPolicy
@@ -20,6 +21,7 @@ from stoker_operator.core.listing import ListingState
 from stoker_operator.core.live_versions import older_versions, versions_of
 from stoker_operator.core.node_states import NodeStates, found_on_disk
 from stoker_operator.core.placement import Placement, Role
+from stoker_operator.core.report_pace import report_seconds
 from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.tuning import UNTUNED, TuningDecision, decide_tuning, first_job, of_job
 from stoker_operator.core.tuning_limits import limit_tuning
@@ -142,30 +144,40 @@ def _kept(entry: NodeDataset, invalid: InvalidDataset | None) -> NodeDataset:
     return entry.model_copy(update=calm | {"refused": refused})
 
 
+class Dividing(NamedTuple):
+    """Who divides a Dataset among themselves, a node's place among them included; all of them share the addresses."""
+
+    addresses: tuple[str, ...]
+    position: int
+
+
 def _entries(view: ClusterView, plan: DatasetPlan, states: NodeStates) -> list[tuple[str, NodeDataset]]:
     together = dividing(view, plan)
     return [(node, entry_of(view, plan, node, states, together)) for node in plan.nodes()]
 
 
 def entry_of(
-    view: ClusterView, plan: DatasetPlan, node: str, states: NodeStates, together: Mapping[str, Mapping[str, object]]
+    view: ClusterView, plan: DatasetPlan, node: str, states: NodeStates, together: Mapping[str, Dividing]
 ) -> NodeDataset:
     """Make the entry of one dataset on one node; ``together``: as ``dividing`` returned it."""
-    entry, more = node_dataset(view, plan, node, states), together.get(node)
-    return entry.model_copy(update=more) if more else entry
+    entry, group = node_dataset(view, plan, node, states), together.get(node)
+    if group is None:
+        return entry
+    others = group.addresses[: group.position] + group.addresses[group.position + 1 :]
+    return entry.model_copy(update={"peers": others, "position": group.position})
 
 
-def dividing(view: ClusterView, plan: DatasetPlan) -> Mapping[str, Mapping[str, object]]:
+def dividing(view: ClusterView, plan: DatasetPlan) -> Mapping[str, Dividing]:
     """Return by node which others may give it files, and its position among them, where there are any."""
     holders = plan.placement.nodes(Role.REPLICA, Role.USER) if wants_warming(plan) else ()
     reachable = [node for node in holders if node in view.node_caches]
     known = [(node, address) for node in reachable for address in _addresses(view, [node])]
-    found: dict[str, Mapping[str, object]] = {}
+    found: dict[str, Dividing] = {}
     for first in range(0, len(known), MOST_DIVIDING):
         group = known[first : first + MOST_DIVIDING]
         addresses = tuple(address for _, address in group)
         for position, (node, _) in enumerate(group) if len(group) > 1 else ():
-            found[node] = {"peers": addresses[:position] + addresses[position + 1 :], "position": position}
+            found[node] = Dividing(addresses, position)
     return found
 
 
@@ -194,7 +206,8 @@ def settle_node(
     blind = cache is None or (cache.spec.keep_unlisted and not cache.status.inventory)
     # What was found of Datasets that cannot be planned for at this moment waits for that.
     keep = () if cache is None or blind else tuple(sorted(found_on_disk(cache) & frozen.keys()))
-    spec = NodeCacheSpec(datasets=datasets, keep_unlisted=blind, keep=keep)
+    pace = report_seconds(len(view.nodes), cache.spec.report_seconds if cache is not None else 0)
+    spec = NodeCacheSpec(datasets=datasets, keep_unlisted=blind, keep=keep, report_seconds=pace)
     differs = cache is None or _canonical(cache.spec) != spec
     return SettledNode(NodeCacheWrite(node, spec, create=cache is None) if differs else None, left_out)
 

@@ -240,7 +240,9 @@ class Agent:
                     self._orders.run(),
                     self._warm_teller.run(),
                     CredentialReader(self._account, self._plan, self._grants).run(),
-                    StatusWriter(self._kube, name, self._plan.changes, self._status).run(),
+                    StatusWriter(
+                        self._kube, name, self._plan.changes, self._status, pace=lambda: self._plan.report_seconds
+                    ).run(),
                     NoticeTeller(self._kube, name, self._plan).run(),
                     CacheRootKeeper(self._plan, self._places.fetcher_socket).run(),
                     self._report_link().run(),
