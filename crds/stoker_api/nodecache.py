@@ -22,7 +22,7 @@ _INT64 = {"format": "int64"}
 _ATOMIC = {"x-kubernetes-list-type": "atomic"}
 
 REPORT_SECONDS = 2  # between two reports in which only figures moved: what an eye can follow
-MOST_REPORT_SECONDS = 3600
+MOST_REPORT_SECONDS = 86_400
 
 MOST_NODE_PLUGINS = 32
 MOST_DISKS = 16  # of status.hardware

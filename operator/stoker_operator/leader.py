@@ -45,7 +45,7 @@ class Leader:
         """
         self._state: Final = state
         self._informers: Final = Informers(kube, state)
-        budget = WriteBudget(writes_per_second, time.monotonic)
+        budget = WriteBudget(writes_per_second, clock)
         self._events: Final = EventRecorder(kube, FIELD_MANAGER, pace=EventPace(budget))
         self._loops: Final[list[ReconcileLoop]] = []
         writer = Writer(kube, budget)
