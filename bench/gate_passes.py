@@ -20,7 +20,7 @@ from stoker_operator.core.gating import Gating
 from stoker_operator.core.release_decisions import Outcome
 from stoker_operator.core.resources import Resources
 from stoker_operator.core.views import NodeView, PodView
-from stoker_operator.reconcilers.pod_gate import GATE_SLICE
+from stoker_operator.reconcilers.slices import SLICE
 
 GATE_SIZES = (100, 500, 1000, 2500, 5000)  # nodes
 WARM_NODES = (1, 3, 10)
@@ -83,7 +83,7 @@ class _Slices:
                 self._note(began)
                 outcome: Outcome = end.value
                 return outcome
-            if time.process_time() - began >= GATE_SLICE:
+            if time.process_time() - began >= SLICE:
                 self._note(began)
                 began = time.process_time()
 

@@ -137,6 +137,7 @@ class Measurement:
     async def _changes(self) -> None:
         """Let one node after the other report something, the next when the operator is quiet again."""
         await self._quiet()
+        await asyncio.to_thread(lambda: self.player.ask(hasty=True))  # one report at a time: its turn is of no matter
         idle = await self._idle()
         self._row(OPERATOR, "% of a CPU while nothing happens", (100 * idle,))
         nodes = self._chance.sample(self._honest(), 2 * self.plane.changes)
@@ -145,6 +146,7 @@ class Measurement:
         self._row(OPERATOR, "CPU ms of one report of free space", spent)
         spent = [MS * await self._cost(partial(self.player.ask, lose=[node]), 2, idle) for node in losses]
         self._row(OPERATOR, "CPU ms of one refetch", spent, "two reports, and what the Dataset says of them")
+        await asyncio.to_thread(lambda: self.player.ask(hasty=False))
 
     async def _cost(self, change: Callable[[], object], reports: int, idle: float) -> float:
         """Return the CPU seconds that the operator takes for a change, of which sidecars write so many reports."""

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from bench.simulation.shape import Temper
 from stoker_api.dataset import MountMode
 from stoker_api.nodecache import (
+    REPORT_SECONDS,
     ListingResult,
     NodeCache,
     NodeCacheStatus,
@@ -43,6 +44,7 @@ class PlayedNode:
         self._pace = pace
         self._plan: tuple[NodeDataset, ...] = ()
         self.generation = 0  # of the plan
+        self.report_seconds = REPORT_SECONDS  # as the plan says
         self._asked: dict[str, tuple[str, float]] = {}  # by uid: the listing, and since when it is asked for
         self._began: dict[tuple[str, str], float] = {}  # by uid and version: when its warming began
         self._spare = 0  # bytes that something else took of the disk
@@ -51,6 +53,7 @@ class PlayedNode:
         """Take the plan of a NodeCache; tell whether it is another one."""
         changed = cache.spec.datasets != self._plan or cache.metadata.generation != self.generation
         self._plan, self.generation = cache.spec.datasets, cache.metadata.generation
+        self.report_seconds = cache.spec.report_seconds
         planned = {(row.uid, row.version) for row in self._plan if row.version and row.eager and not row.paused}
         self._began = {key: self._began.get(key, now) for key in planned}
         asked = {row.uid: row.listing_id for row in self._plan if row.listing_id}

@@ -20,13 +20,13 @@ from pydantic import ValidationError
 
 from bench.simulation.played_node import DISK, Pace, PlayedNode, nonsense
 from bench.simulation.shape import Temper, node_index, temper
-from stoker_api.nodecache import NodeCache, NodeCacheStatus
+from stoker_api.nodecache import REPORT_SECONDS, NodeCache, NodeCacheStatus
 from stoker_kube.api import Kube, Object
 from stoker_kube.client import KubeClient
 from stoker_kube.errors import KubeError
 from stoker_kube.resources import NODE_CACHES
 from stoker_kube.watch import EventType, watch
-from stoker_sidecar.agent.node_cache import FIGURES_SECONDS, StatusWriter
+from stoker_sidecar.agent.node_cache import StatusWriter
 from stoker_sidecar.volumes.synchronization import Changes
 
 _LOOK_SECONDS = 0.25  # between two looks at what moves by itself
@@ -62,6 +62,7 @@ class Sidecars:
         self._nodes: dict[str, PlayedNode] = {}
         self._changes: dict[str, Changes] = {}
         self._nonsense = True
+        self._hasty = False  # figures are written at once, whatever pace the operator set
         self._moved: dict[str, float] = {}  # busy nodes: when their figures were last shown to their writers
 
     async def run(self) -> None:
@@ -77,6 +78,8 @@ class Sidecars:
         now = time.monotonic()
         if command.get("nonsense") is not None:
             self._nonsense = bool(command["nonsense"])
+        if command.get("hasty") is not None:
+            self._hasty = bool(command["hasty"])
         for name in command.get("shift", ()):
             self._shift(name)
         lost = sum(self._lose(name, now) for name in command.get("lose", ()))
@@ -107,7 +110,10 @@ class Sidecars:
         def compute(written: NodeCacheStatus | None) -> NodeCacheStatus | None:
             return node.status(time.monotonic(), written)
 
-        await StatusWriter(kube, node.name, changes, compute).run()
+        def pace() -> float:
+            return REPORT_SECONDS if self._hasty else node.report_seconds
+
+        await StatusWriter(kube, node.name, changes, compute, pace=pace).run()
 
     async def _talk_nonsense(self, kube: CountingKube, name: str) -> None:
         number = node_index(name)
@@ -126,7 +132,7 @@ class Sidecars:
             now = time.monotonic()
             for name, shown in list(self._moved.items()):
                 settles = self._nodes[name].settles(last)
-                if (settles is not None and settles <= now - last) or now - shown >= FIGURES_SECONDS:
+                if (settles is not None and settles <= now - last) or now - shown >= REPORT_SECONDS:
                     self._show(name)
             last = now
 

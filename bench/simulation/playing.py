@@ -44,10 +44,18 @@ class Player:
         _pipe(self._process.stdout).close()
 
     def ask(
-        self, *, shift: Iterable[str] = (), lose: Iterable[str] = (), nonsense: bool | None = None
+        self,
+        *,
+        shift: Iterable[str] = (),
+        lose: Iterable[str] = (),
+        nonsense: bool | None = None,
+        hasty: bool | None = None,
     ) -> dict[str, Any]:
-        """Change the disks of some nodes, turn nonsense on or off, and return the figures after it."""
-        command = {"shift": list(shift), "lose": list(lose), "nonsense": nonsense}
+        """Change the disks of some nodes, turn nonsense and haste on or off, and return the figures after it.
+
+        ``hasty``: nodes write figures at once, whatever pace the operator set.
+        """
+        command = {"shift": list(shift), "lose": list(lose), "nonsense": nonsense, "hasty": hasty}
         process = self._process
         if process is None or process.poll() is not None:
             raise BenchError(f"the player has ended: {tail(self._cluster.log('player'))}")

@@ -23,6 +23,9 @@ _INT64 = {"format": "int64"}
 # field of each item beside it: a third of the object.
 _ATOMIC = {"x-kubernetes-list-type": "atomic"}
 
+REPORT_SECONDS = 2  # between two reports in which only figures moved: what an eye can follow
+MOST_REPORT_SECONDS = 86_400
+
 MOST_NODE_PLUGINS = 32
 MOST_DISKS = 16  # of status.hardware
 
@@ -169,6 +172,15 @@ class NodeCacheSpec(Model):
         str,
         Field(description="Why the node is taken for one that is about to go, and is given nothing new; else empty."),
     ] = ""
+
+    report_seconds: Annotated[
+        int,
+        Field(
+            description="Seconds between two reports in which only figures moved; others are sent at once.",
+            ge=REPORT_SECONDS,
+            le=MOST_REPORT_SECONDS,
+        ),
+    ] = REPORT_SECONDS
 
     def wire(self) -> dict[str, object]:
         """Return the JSON form; of each Dataset what differs from its default, since there may be a thousand."""

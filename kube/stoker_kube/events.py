@@ -7,7 +7,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 from stoker_api.backoff import Backoff
 from stoker_api.times import format_time
@@ -63,10 +63,17 @@ class _Key:
         return f"{self.ref.name[:200]}.{digest}"
 
 
+class EventPacer(Protocol):
+    """Says when another event may be written."""
+
+    def wait(self) -> float:
+        """Return the seconds after which to ask again; 0.0: one may be written now, and counts as written."""
+
+
 class EventRecorder:
     """Writes Kubernetes events in the background: ``event`` queues, ``run`` writes.
 
-    ``component`` is shown as the source.
+    ``component`` is shown as the source. ``pace``: when there may be another one; absent: at any time.
     """
 
     def __init__(
@@ -76,12 +83,15 @@ class EventRecorder:
         *,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
+        pace: EventPacer | None = None,
     ) -> None:
         self._client = client
+        self._pace = pace
         self._component = component
         self._clock = clock
         self._sleep = sleep
         self._pending: OrderedDict[_Key, int] = OrderedDict()  # with how often it happened since it was last written
+        self._dropped = 0
         self._wake = asyncio.Event()
         self._busy: set[ObjectRef] = set()  # objects of which an event is being written
 
@@ -92,7 +102,10 @@ class EventRecorder:
         self._pending[key] = self._pending.get(key, 0) + 1
         if len(self._pending) > PENDING_LIMIT:
             dropped, _ = self._pending.popitem(last=False)
-            _log.warning("Too many events wait for the API server: dropped %s: %s", dropped.reason, dropped.message)
+            if self._dropped % PENDING_LIMIT == 0:
+                last = (dropped.reason, dropped.message)
+                _log.warning("Too many events wait for the API server: dropped %s: %s, and those after it", *last)
+            self._dropped += 1
         self._wake.set()
 
     @property
@@ -110,6 +123,9 @@ class EventRecorder:
                 await self._wake.wait()
                 self._wake.clear()
                 while (key := self._next()) is not None:
+                    if self._pace is not None and (seconds := self._pace.wait()):
+                        await self._sleep(seconds)
+                        continue  # an event that was told once more meanwhile is written with that count
                     self._busy.add(key.ref)
                     writers.create_task(self._write_one(key, self._pending.pop(key)))
 

@@ -10,6 +10,7 @@ from stoker_kube.api import Object
 from stoker_kube.watch import EventType, WatchEvent
 
 T = TypeVar("T")
+SLICE = 0.005  # seconds after which others have their turn on the event loop
 _log = logging.getLogger(__name__)
 
 
@@ -58,11 +59,16 @@ class Informer(Generic[T]):
 
     async def run(self) -> None:
         """Follow the watch until cancelled."""
+        clock = asyncio.get_running_loop().time
+        since = clock()
         async for event in self._events:
             if event.type is EventType.SYNCED:
                 self._synced.set()
             else:
                 self._take(event)
+            if clock() - since >= SLICE:  # a page of a list, or a burst of events, comes without a wait in between
+                await asyncio.sleep(0)
+                since = clock()
 
     def _take(self, event: WatchEvent) -> None:
         key = key_of(event.object)

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeAlias
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import yarl
@@ -24,6 +25,8 @@ REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30)  # seconds; the API server its
 # Enough connections for some tens of watches beside ordinary requests: a watch holds its connection for minutes.
 CONNECTIONS = 100
 _CLOSING = aiohttp.ClientWSTimeout(ws_close=1.0)  # seconds; whoever is asked through it has answered by then
+# Seconds for which an idle connection is kept, less than the 90 of the API server: a burst of writes needs no handshakes.
+KEEP_ALIVE = 75.0
 _WATCH_BUFFER = 2**21  # bytes; one object of a watch is one line, and etcd takes 1.5 MB
 
 
@@ -63,11 +66,12 @@ class Transport:
         self._access = access
         self._token = ""  # sent in place of one's own
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=CONNECTIONS, ssl=access.ssl()),
+            connector=aiohttp.TCPConnector(limit=CONNECTIONS, ssl=access.ssl(), keepalive_timeout=KEEP_ALIVE),
             headers={"User-Agent": "stoker", "Accept": "application/json"},
-            trust_env=True,  # proxies
             read_bufsize=_WATCH_BUFFER,
         )
+        # Once, for there is one server: trust_env would look for a proxy and a netrc in a thread for each request.
+        self._proxy, self._proxy_auth = _proxy_to(access)
 
     @classmethod
     async def connect(cls, kubeconfig: Path | None, context: str | None, account: Path) -> Self:
@@ -161,10 +165,21 @@ class Transport:
             data=body if body is None or isinstance(body, bytes) else json.dumps(body).encode(),
             headers=headers,
             timeout=request.timeout,
-            proxy=self._access.proxy,
+            proxy=self._proxy,
+            proxy_auth=self._proxy_auth,
             server_hostname=self._access.server_name,
             allow_redirects=False,
         )
+
+
+def _proxy_to(access: ServerAccess) -> tuple[yarl.URL | None, aiohttp.BasicAuth | None]:
+    """Return the proxy to the server and its credentials: the one that its access names, else the environment's."""
+    scheme, host = urlsplit(access.host).scheme, urlsplit(access.host).hostname or ""
+    found = access.proxy or ("" if proxy_bypass(host) else getproxies().get(scheme, ""))
+    if not found:
+        return None, None
+    url = yarl.URL(found)
+    return url.with_user(None), aiohttp.BasicAuth.from_url(url)
 
 
 async def _by_kubeconfig(file: Path | None, context: str | None) -> ServerAccess:

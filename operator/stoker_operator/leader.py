@@ -24,6 +24,7 @@ from stoker_operator.reconcilers.startup_taints import StartupTaints, has_startu
 from stoker_operator.reconcilers.training_jobs import TrainingJobReconciler
 from stoker_operator.reconcilers.tuning_profiles import TuningProfileReconciler, planned_by, told_of, uses_of
 from stoker_operator.waiting import done_before
+from stoker_operator.write_budget import RATE, EventPace, WriteBudget
 from stoker_operator.writer import FIELD_MANAGER, Writer
 
 PASS_INTERVAL = 0.25  # seconds between passes of a loop: bursts become one pass, people do not notice it
@@ -41,25 +42,29 @@ class Leader:
         startup_taint: bool = False,
         origins: OriginPolicy | None = None,
         kueue: bool = False,
+        writes_per_second: float = RATE,
     ) -> None:
         """Prepare the work, also for what the chart must give the right to.
 
         ``startup_taint``: take that taint off nodes. ``origins``: what object stores may be asked for, and cost.
-        ``kueue``: answer Kueue's AdmissionChecks, where it is installed.
+        ``kueue``: answer Kueue's AdmissionChecks, where it is installed. ``writes_per_second``: of all loops together,
+        and of their events, but for releases of pods.
         """
         self._state: Final = state
         self._informers: Final = Informers(kube, state)
-        self._events: Final = EventRecorder(kube, FIELD_MANAGER)
+        budget = WriteBudget(writes_per_second, clock)
+        self._events: Final = EventRecorder(kube, FIELD_MANAGER, pace=EventPace(budget))
         self._loops: Final[list[ReconcileLoop]] = []
-        self._wire_datasets(kube, clock, origins)
-        self._wire_pods(kube, clock)
-        self._wire_training_jobs(kube, clock)
-        self._wire_tuning_profiles(kube, clock)
+        writer = Writer(kube, budget)
+        self._wire_datasets(writer, clock, origins)
+        self._wire_pods(writer, clock)
+        self._wire_training_jobs(writer, clock)
+        self._wire_tuning_profiles(writer, clock)
         self._kueue: Final = KueueFeed(kube, state) if kueue else None
         if startup_taint:
-            self._wire_nodes(kube, clock)
+            self._wire_nodes(writer, clock)
         if kueue:
-            self._wire_kueue(kube, clock)
+            self._wire_kueue(writer, clock)
 
     async def run(self, known: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
         """Act until ``stop``, from when ``known()`` says that all Datasets and TrainingJobs are.
@@ -82,9 +87,9 @@ class Leader:
         await self._informers.wait_synced()
         await known()
 
-    def _wire_datasets(self, kube: Kube, clock: Callable[[], float], origins: OriginPolicy | None) -> None:
+    def _wire_datasets(self, writer: Writer, clock: Callable[[], float], origins: OriginPolicy | None) -> None:
         state = self._state
-        reconciler = DatasetReconciler(state, Writer(kube), self._events, clock, origins)
+        reconciler = DatasetReconciler(state, writer, self._events, clock, origins)
         loop = self._loop("datasets", reconciler)
         _wake_on(loop, state.datasets, state.dataset_classes, state.node_caches, state.nodes)
         _wake_on(loop, state.roles, state.role_bindings, state.node_accounts)
@@ -94,34 +99,34 @@ class Leader:
         state.listen_wanted(loop.wake)
         state.leaving.listen(lambda node: loop.wake())
 
-    def _wire_pods(self, kube: Kube, clock: Callable[[], float]) -> None:
+    def _wire_pods(self, writer: Writer, clock: Callable[[], float]) -> None:
         state = self._state
-        loop = self._loop("pods", PodGate(Writer(kube), state, self._events, clock))
+        loop = self._loop("pods", PodGate(writer, state, self._events, clock))
         _wake_on(loop, state.pods, state.datasets, state.dataset_classes, state.node_caches, state.nodes)
         state.training_jobs.listen(lambda old, new: loop.wake() if queued_by(old) != queued_by(new) else None)
 
-    def _wire_training_jobs(self, kube: Kube, clock: Callable[[], float]) -> None:
+    def _wire_training_jobs(self, writer: Writer, clock: Callable[[], float]) -> None:
         state = self._state
-        loop = self._loop("trainingjobs", TrainingJobReconciler(Writer(kube), state, self._events, clock))
+        loop = self._loop("trainingjobs", TrainingJobReconciler(writer, state, self._events, clock))
         _wake_on(loop, state.training_jobs, state.jobs, state.datasets, state.dataset_classes, state.node_caches)
         state.tuning_profiles.listen(_on_readings(loop))
         state.pods.listen(_on_pods(loop, lambda pod: names.LABEL_TRAINING_JOB in pod.labels))
 
-    def _wire_tuning_profiles(self, kube: Kube, clock: Callable[[], float]) -> None:
+    def _wire_tuning_profiles(self, writer: Writer, clock: Callable[[], float]) -> None:
         state = self._state
-        loop = self._loop("tuningprofiles", TuningProfileReconciler(Writer(kube), state, self._events, clock))
+        loop = self._loop("tuningprofiles", TuningProfileReconciler(writer, state, self._events, clock))
         _wake_on(loop, state.tuning_profiles)
         state.node_caches.listen(lambda old, new: loop.wake() if uses_of(old) != uses_of(new) else None)
         state.datasets.listen(lambda old, new: loop.wake() if told_of(old) != told_of(new) else None)
 
-    def _wire_nodes(self, kube: Kube, clock: Callable[[], float]) -> None:
-        loop = self._loop("nodes", StartupTaints(Writer(kube), self._state, self._events, clock))
+    def _wire_nodes(self, writer: Writer, clock: Callable[[], float]) -> None:
+        loop = self._loop("nodes", StartupTaints(writer, self._state, self._events, clock))
         self._state.nodes.listen(lambda old, new: loop.wake() if new is not None and has_startup_taint(new) else None)
         self._state.pods.listen(_on_pods(loop, lambda pod: pod.sidecar))
 
-    def _wire_kueue(self, kube: Kube, clock: Callable[[], float]) -> None:
+    def _wire_kueue(self, writer: Writer, clock: Callable[[], float]) -> None:
         # What nodes report does not wake it, since they do all the time: it looks by itself while a Workload waits.
-        loop = self._loop("kueue", KueueChecks(Writer(kube), self._state, self._events, clock))
+        loop = self._loop("kueue", KueueChecks(writer, self._state, self._events, clock))
         _wake_on(loop, self._state.admission_checks, self._state.queued_workloads)
 
     def _loop(self, name: str, reconciler: LevelTriggered) -> ReconcileLoop:

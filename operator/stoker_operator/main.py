@@ -39,8 +39,8 @@ def main() -> None:
 
     Settings come from the environment: POD_NAMESPACE, POD_NAME, STOKER_LOG_LEVEL, STOKER_HOST, STOKER_HTTP_PORT,
     STOKER_WEBHOOK_PORT, STOKER_WEBHOOK_CERTIFICATE_DIR, STOKER_STARTUP_TAINT, STOKER_KUEUE, STOKER_REPORTS,
-    STOKER_TUNING, STOKER_TUNING_PROFILE, STOKER_LEAVING_TAINTS, STOKER_ORIGINS (JSON); outside a cluster the API
-    server from KUBECONFIG.
+    STOKER_TUNING, STOKER_TUNING_PROFILE, STOKER_LEAVING_TAINTS, STOKER_WRITES_PER_SECOND, STOKER_ORIGINS (JSON);
+    outside a cluster the API server from KUBECONFIG.
     """
 
 
@@ -125,6 +125,7 @@ async def _run(kube: Kube, settings: Settings) -> None:
         kueue=settings.kueue,
         reports=settings.reports,
         origins=settings.origins,
+        writes_per_second=settings.writes_per_second,
         tuning=ClusterTuning(settings.tuning, settings.tuning_profile, settings.tuning_environment),
     )
     # Over connections of its own, the Lease's renewal never queues behind the requests of a crowd of objects.

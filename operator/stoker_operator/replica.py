@@ -33,6 +33,7 @@ from stoker_operator.webhook.rotation import (
     new_tls_context,
 )
 from stoker_operator.webhook.server import WebhookServer
+from stoker_operator.write_budget import RATE
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ class ReplicaOptions:
     leaving_taints: tuple[str, ...] = ()  # what says of a node that it is about to go: key or key=value
     startup_taint: bool = False  # take stoker.dev/agent-not-ready off nodes whose sidecar is ready
     kueue: bool = False  # answer Kueue's AdmissionChecks that name Stoker
+    writes_per_second: float = RATE  # of the leader in the long run, releases of pods left out
 
 
 class Replica:
@@ -125,6 +127,7 @@ class Replica:
             startup_taint=options.startup_taint,
             origins=options.origins,
             kueue=options.kueue,
+            writes_per_second=options.writes_per_second,
         )
         work = asyncio.create_task(leader.run(self._front_door.wait_whole, stop), name="leader")
         lost = asyncio.create_task(election.lost.wait(), name="lease-lost")

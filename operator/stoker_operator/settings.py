@@ -43,6 +43,9 @@ class Settings(BaseSettings):
         description="Taints of nodes that are about to go, each key or key=value, with commas between them.",
     )
     kueue: bool = Field(False, description="Answer Kueue's AdmissionChecks that name Stoker (docs/QUEUES.md).")
+    writes_per_second: float = Field(
+        30.0, ge=1.0, le=10_000.0, description="Of the leader in the long run, releases of pods left out."
+    )
     reports: bool = Field(False, description="Give annotated pods a way to report what they do (docs/REPORTS.md).")
     tuning: bool = Field(True, description="Whether what is seen of workloads is acted upon at all.")
     tuning_profile: str = Field("", description="The TuningProfile of Datasets that name none; empty: there is none.")

@@ -28,15 +28,27 @@ from stoker_operator.core.plan import NodeCacheWrite
 from stoker_operator.core.profiles import ProfileView
 from stoker_operator.core.views import InvalidDataset, InvalidTrainingJob
 from stoker_operator.core.volumes import persistent_volume, persistent_volume_claim
+from stoker_operator.write_budget import WriteBudget
 
 FIELD_MANAGER = "stoker-operator"
 
 
 class Writer:
-    """The one writer of the running operator. All methods raise stoker_kube.errors.KubeError and nothing else."""
+    """The one writer of the running operator. All methods raise stoker_kube.errors.KubeError and nothing else.
 
-    def __init__(self, kube: Kube) -> None:
+    ``budget``: the cluster's, in which each write is noted; who acts by key waits for it before it begins.
+    """
+
+    def __init__(self, kube: Kube, budget: WriteBudget | None = None) -> None:
         self._kube: Final = kube
+        self.budget: Final = budget
+
+    @property
+    def _writing(self) -> Kube:
+        """The API server, for one request that writes."""
+        if self.budget is not None:
+            self.budget.spend()
+        return self._kube
 
     async def node_cache(self, write: NodeCacheWrite) -> NodeCache:
         """Create or change the spec of one NodeCache; it belongs to its Node and goes with it."""
@@ -44,7 +56,7 @@ class Writer:
         metadata: Object = {"name": write.node.name, "labels": {names.LABEL_MANAGED_BY: names.MANAGED_BY}}
         metadata |= {"ownerReferences": [owner]} if write.node.uid else {}
         body: Object = {"metadata": metadata, "spec": write.spec.wire()}
-        raw = await self._kube.apply(NODE_CACHES, body, field_manager=FIELD_MANAGER)
+        raw = await self._writing.apply(NODE_CACHES, body, field_manager=FIELD_MANAGER)
         _count(NODE_CACHES, "apply")
         return NodeCache.model_validate(raw)
 
@@ -53,7 +65,7 @@ class Writer:
         namespace, _, name = key.partition("/")
         body: Object = {"metadata": {"namespace": namespace, "name": name, "uid": uid}, "status": status.wire()}
         try:
-            raw = await self._kube.apply(DATASETS, body, field_manager=FIELD_MANAGER, subresource="status")
+            raw = await self._writing.apply(DATASETS, body, field_manager=FIELD_MANAGER, subresource="status")
         except NotFound:
             return None
         _count(DATASETS, "apply")
@@ -62,7 +74,7 @@ class Writer:
     async def dataset_finalizers(self, meta: ObjectMeta, finalizers: tuple[str, ...]) -> Dataset | InvalidDataset:
         """Replace a Dataset's finalizers. Conflict when it is not as ``meta`` says any more."""
         body: Object = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": list(finalizers)}}
-        raw = await self._kube.patch(DATASETS, meta.name, body, meta.namespace)
+        raw = await self._writing.patch(DATASETS, meta.name, body, meta.namespace)
         _count(DATASETS, "patch")
         return parse_dataset(raw)
 
@@ -72,7 +84,7 @@ class Writer:
         """Replace a TrainingJob's status. Raises NotFound, and Conflict when another one has its name."""
         body: Object = {"metadata": {"namespace": meta.namespace, "name": meta.name, "uid": meta.uid}}
         body["status"] = status.wire()
-        raw = await self._kube.apply(TRAINING_JOBS, body, field_manager=FIELD_MANAGER, subresource="status")
+        raw = await self._writing.apply(TRAINING_JOBS, body, field_manager=FIELD_MANAGER, subresource="status")
         _count(TRAINING_JOBS, "apply")
         return parse_training_job(raw)
 
@@ -80,7 +92,7 @@ class Writer:
         """Replace a TuningProfile's status. Raises NotFound, and Conflict when another one has its name."""
         meta = profile.metadata
         body: Object = {"metadata": {"name": meta.name, "uid": meta.uid}, "status": status.wire()}
-        raw = await self._kube.apply(TUNING_PROFILES, body, field_manager=FIELD_MANAGER, subresource="status")
+        raw = await self._writing.apply(TUNING_PROFILES, body, field_manager=FIELD_MANAGER, subresource="status")
         _count(TUNING_PROFILES, "apply")
         written = ObjectMeta.model_validate(raw["metadata"])
         # Another generation comes by the watch, which has it read.
@@ -97,7 +109,7 @@ class Writer:
 
     async def apply(self, kind: Kind, body: Object) -> Object:
         """Make an object, or bring the fields of ``body`` to what it says."""
-        written = await self._kube.apply(kind, body, field_manager=FIELD_MANAGER)
+        written = await self._writing.apply(kind, body, field_manager=FIELD_MANAGER)
         _count(kind, "apply")
         return written
 
@@ -116,26 +128,26 @@ class Writer:
 
     async def create(self, kind: Kind, body: Object, namespace: str) -> Object:
         """Create an object. Raises AlreadyExists."""
-        made = await self._kube.create(kind, body, namespace)
+        made = await self._writing.create(kind, body, namespace)
         _count(kind, "create")
         return made
 
     async def merge(self, kind: Kind, name: str, namespace: str, patch: Object) -> Object:
         """Change the fields in ``patch`` (RFC 7386). Raises NotFound."""
-        written = await self._kube.patch(kind, name, patch, namespace)
+        written = await self._writing.patch(kind, name, patch, namespace)
         _count(kind, "patch")
         return written
 
     async def edit(self, kind: Kind, name: str, namespace: str, operations: list[Object]) -> Object:
         """Change an object by the operations of a JSON patch (RFC 6902). Raises NotFound, Invalid when a test fails."""
-        written = await self._kube.patch(kind, name, operations, namespace, content_type=JSON)
+        written = await self._writing.patch(kind, name, operations, namespace, content_type=JSON)
         _count(kind, "patch")
         return written
 
     async def delete(self, kind: Kind, name: str, namespace: str = "", uid: str = "") -> None:
         """Delete an object; it may be gone already."""
         try:
-            await self._kube.delete(kind, name, namespace, uid=uid)
+            await self._writing.delete(kind, name, namespace, uid=uid)
         except NotFound:
             return
         _count(kind, "delete")

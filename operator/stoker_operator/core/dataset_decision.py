@@ -10,7 +10,7 @@ from stoker_api.dataset_status import DatasetStatus
 from stoker_operator.core.class_limits import NO_TERMS
 from stoker_operator.core.dataset_status import StatusNotes, roll_up_dataset
 from stoker_operator.core.deletion import Deletion, decide_deletion
-from stoker_operator.core.listing import decide_listing
+from stoker_operator.core.listing import NOT_ASKED, AskedListing, decide_listing
 from stoker_operator.core.live_versions import (
     live_versions,
     pinned_by_jobs,
@@ -51,11 +51,12 @@ def decide_datasets(
     now: float,
     may_be_given: Callable[[DatasetPlan], bool] = lambda _: True,
     versions: Mapping[str, Mapping[str, frozenset[str]]] = MappingProxyType({}),
+    asked: Mapping[str, AskedListing] = MappingProxyType({}),
 ) -> Decision:
     """Decide everything about Datasets. Pure, and what fails for one Dataset is left out for it alone.
 
     ``may_be_given(plan)``: False while nodes must not be told anything new of the Dataset. ``versions``: those that
-    held pods want beside the current one, by key and node.
+    held pods want beside the current one, by key and node. ``asked``: the listings of earlier decisions, by UID.
     """
     states = NodeStates.of(view.node_caches)
     uses, pinned, queued = find_uses(view), pinned_by_jobs(view), queued_datasets(view)
@@ -64,7 +65,8 @@ def decide_datasets(
 
     def plan_of(key: str, placement: Placement) -> DatasetPlan:
         facts = PlanFacts(key in queued, pinned.get(key, frozenset()), versions.get(key, {}))
-        return make_plan(view, key, placement, uses.get(key, ()), states, facts, now)
+        before = asked.get(view.datasets[key].metadata.uid, NOT_ASKED)
+        return make_plan(view, key, placement, uses.get(key, ()), states, facts, now, before)
 
     plans = {
         key: plan
@@ -109,10 +111,11 @@ def make_plan(
     states: NodeStates,
     facts: PlanFacts,
     now: float,
+    asked: AskedListing = NOT_ASKED,
 ) -> DatasetPlan:
     """Decide all about one Dataset that was placed, but for what its nodes are told."""
     dataset = view.datasets[key]
-    listing = decide_listing(view, dataset, placement, states, now)
+    listing = decide_listing(view, dataset, placement, states, now, asked)
     held = states.of_dataset(dataset.metadata.uid)
     return DatasetPlan(
         dataset,

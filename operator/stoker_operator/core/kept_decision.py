@@ -16,6 +16,7 @@ from stoker_operator.core.kept_entries import KeptEntries
 from stoker_operator.core.kept_nodes import KeptNodes
 from stoker_operator.core.kept_placements import KeptPlacements, PlacementNews
 from stoker_operator.core.kept_uses import KeptUses
+from stoker_operator.core.listing import NOT_ASKED, AskedListing
 from stoker_operator.core.live_versions import pinned_by_jobs, queued_datasets
 from stoker_operator.core.node_states import alive, fell_silent
 from stoker_operator.core.plan import DatasetPlan, frozen_uids, zone_of
@@ -24,6 +25,7 @@ from stoker_operator.core.tuning import says_something
 from stoker_operator.core.views import ClusterView
 
 _AT_ONCE = 20  # NodeCaches of one step: some milliseconds
+_MANY = 50  # nodes of a Dataset that is a step of its own
 Wanted = Mapping[str, frozenset[str]]
 Versions = Mapping[str, Mapping[str, frozenset[str]]]
 
@@ -50,6 +52,8 @@ class KeptDecision:
         self._keys: Final[dict[str, str]] = {}  # of UIDs
         self._closed: frozenset[str] = frozenset()  # keys of which nodes are told nothing new
         self._passed = 0.0  # when the last pass was, in seconds since the epoch
+        # By UID. What says it elsewhere may wait long to be written, and must not be asked for anew meanwhile.
+        self.asked: Final[dict[str, AskedListing]] = {}
 
     def decide(
         self,
@@ -93,7 +97,7 @@ class KeptDecision:
             stale.update(self._of_tuned_homes(old))
         yield from self._plan(stale, spoiled, now)
         deletions = decide_deletions(view, self._states, self._uses.uses, spoiled)
-        closed = frozenset(key for key, plan in self._plans.items() if not may_be_given(plan))
+        closed = yield from self._find_closed(may_be_given)
         told = yield from self._tell(stale | (closed ^ self._closed), closed, moved, elsewhere, spoiled)
         self._closed = closed
         self._volatile.update(spoiled, closed)
@@ -182,12 +186,15 @@ class KeptDecision:
             placement, old = self._placements.placements.get(key), self._plans.pop(key, None)
             if old is not None:
                 self._keys.pop(old.dataset.metadata.uid, None)
+                if placement is None or self._view.datasets[key].metadata.uid != old.dataset.metadata.uid:
+                    self.asked.pop(old.dataset.metadata.uid, None)
             self._volatile.discard(key)
             self._named.discard(key)
             plan = None
             if placement is not None:
                 uses, facts = self._uses.of(key), self._facts.get(key, PlanFacts())
-                work = partial(make_plan, self._view, key, placement, uses, self._states, facts, now)
+                asked = self.asked.get(self._view.datasets[key].metadata.uid, NOT_ASKED)
+                work = partial(make_plan, self._view, key, placement, uses, self._states, facts, now, asked)
                 plan = spoiled.attempt(key, work)
             if plan is not None:
                 if old is not None:
@@ -197,10 +204,22 @@ class KeptDecision:
                 self._states.forget(old.dataset.metadata.uid)
             yield
 
+    def _find_closed(self, may_be_given: Callable[[DatasetPlan], bool]) -> Generator[None, None, frozenset[str]]:
+        """Return the keys of Datasets of which nodes are told nothing new; each may be a look at all of its nodes."""
+        closed = []
+        for key, plan in self._plans.items():
+            if not may_be_given(plan):
+                closed.append(key)
+            if len(plan.nodes()) > _MANY:
+                yield
+        return frozenset(closed)
+
     def _keep(self, key: str, plan: DatasetPlan, now: float) -> None:
         self._plans[key] = plan
         self._keys[plan.dataset.metadata.uid] = key
         listing = plan.listing
+        if listing.id:
+            self.asked[plan.dataset.metadata.uid] = AskedListing(listing.id, listing.node, listing.answered_at)
         if listing.asked_now or listing.blocked or listing.answered_at == now:
             self._volatile.add(key)
         if plan.dataset.spec.warm.nodes:

@@ -7,14 +7,16 @@ from typing import Final
 
 from stoker_api.nodecache import NodeDataset
 from stoker_operator.core.class_limits import NO_TERMS
+from stoker_operator.core.compact_rows import compacted
 from stoker_operator.core.held_states import HeldStates
+from stoker_operator.core.neighbourhoods import Neighbourhood
 from stoker_operator.core.plan import DatasetPlan, dividing, entry_of, manifest_hosts, wants_warming
 from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.tuning import says_something
 from stoker_operator.core.views import ClusterView
 
 _AT_ONCE = 50  # entries of one step: some milliseconds
-Together = Mapping[str, Mapping[str, object]]
+Together = Mapping[str, Neighbourhood]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,8 @@ class KeptEntries:
         key, changed = told.plan.dataset.key, set[str]()
         for node in nodes:
             entry = entry_of(view, told.plan, node, self._states, told.together)
+            there = self._states.get(entry.uid, node).desired
+            entry = there if there == entry and there is not None else compacted(entry)
             entries = self.by_node.setdefault(node, {})
             if entries.get(key) != entry:
                 entries[key] = entry

@@ -6,6 +6,7 @@ from typing import Final
 from stoker_operator.core.held_states import HeldStates
 from stoker_operator.core.kept_entries import KeptEntries
 from stoker_operator.core.plan import NodeCacheWrite, NodePlans, settle_node
+from stoker_operator.core.report_pace import report_step
 from stoker_operator.core.views import ClusterView, InvalidDataset
 
 _AT_ONCE = 20  # nodes of one step: some milliseconds
@@ -21,6 +22,7 @@ class KeptNodes:
         self._writes: Final[dict[str, NodeCacheWrite]] = {}
         self._left_out: Final[dict[str, tuple[str, ...]]] = {}
         self._frozen: Frozen = {}
+        self._step = 0
 
     def update(self, view: ClusterView, changed: Iterable[str], frozen: Frozen) -> Generator[None, None, NodePlans]:
         """Look at the nodes that changed, in steps, and at those that hold what is frozen otherwise than it was."""
@@ -29,6 +31,9 @@ class KeptNodes:
             if uid not in frozen or uid not in self._frozen or frozen[uid] != self._frozen[uid]:
                 stale.update(self._states.of_dataset(uid))
         self._frozen = frozen
+        if (step := report_step(len(view.nodes))) != self._step:
+            self._step = step
+            stale.update(view.nodes)
         for count, node in enumerate(stale):
             self._settle(view, node)
             if count % _AT_ONCE == _AT_ONCE - 1:

@@ -37,6 +37,18 @@ class ListingState:
     source: str = ""  # the fingerprint of the source that ``id`` was asked for
 
 
+@dataclass(frozen=True, slots=True)
+class AskedListing:
+    """The listing that was asked for last, as the operator remembers it until the writes that say so are seen."""
+
+    id: str = ""
+    node: str = ""
+    answered_at: float = 0.0
+
+
+NOT_ASKED = AskedListing()
+
+
 def new_id(dataset: Dataset, now: float) -> str:
     """Make a listing id that remembers for which source and when it was asked."""
     return f"{fingerprint(dataset)}-{int(now * 1000)}"
@@ -63,14 +75,22 @@ def asked_for(dataset: Dataset, listing_id: str) -> str:
 
 
 def decide_listing(
-    view: ClusterView, dataset: Dataset, placement: Placement, states: NodeStates, now: float
+    view: ClusterView,
+    dataset: Dataset,
+    placement: Placement,
+    states: NodeStates,
+    now: float,
+    asked: AskedListing = NOT_ASKED,
 ) -> ListingState:
-    """Keep the listing that was asked for, or ask for another one. The NodeCaches are the truth, the status a copy."""
+    """Keep the listing that was asked for, or ask for another one. The NodeCaches are the truth, the status a copy.
+
+    ``asked``: what was decided before, which may not be written yet.
+    """
     uid = dataset.metadata.uid
-    listing_id, node = _current(dataset, states.asked(uid))
+    listing_id, node = _current(dataset, states.asked(uid), asked)
     result = _answer(states.answers(uid), listing_id)
     version = (result.version if result else "") or dataset.status.version
-    answered = _answered_at(dataset, listing_id, result, now)
+    answered = _answered_at(dataset, listing_id, result, asked, now)
     holders = _holders(view, states.with_manifest(uid, version), node, now)
     again = _due(dataset, listing_id, result, answered)
     # A lister that lives mends a lost manifest itself: it lists again under the same id.
@@ -112,10 +132,11 @@ def choose_lister(
     return first or next(filter(can, ranked), "") or min(filter(can, view.nodes), default="")
 
 
-def _current(dataset: Dataset, asked: Mapping[str, str]) -> tuple[str, str]:
-    pairs = [(listing_id, node) for node, listing_id in asked.items()]
+def _current(dataset: Dataset, told: Mapping[str, str], asked: AskedListing) -> tuple[str, str]:
+    pairs = [(listing_id, node) for node, listing_id in told.items()]
     known = (dataset.status.listing_id, dataset.status.listing_node)
-    return max((*sorted(pairs), known), key=lambda pair: (asked_at(pair[0]), pair in pairs))
+    every = (*sorted(pairs), known, (asked.id, asked.node))
+    return max(every, key=lambda pair: (asked_at(pair[0]), pair in pairs))
 
 
 def _answer(answers: Mapping[str, ListingResult], listing_id: str) -> ListingResult | None:
@@ -123,7 +144,9 @@ def _answer(answers: Mapping[str, ListingResult], listing_id: str) -> ListingRes
     return answers[found[0]] if found else None
 
 
-def _answered_at(dataset: Dataset, listing_id: str, result: ListingResult | None, now: float) -> float:
+def _answered_at(
+    dataset: Dataset, listing_id: str, result: ListingResult | None, asked: AskedListing, now: float
+) -> float:
     """Read when it was answered by the operator's own clock, since nodes' clocks differ.
 
     Kept in the status, so that it survives a restart.
@@ -131,7 +154,9 @@ def _answered_at(dataset: Dataset, listing_id: str, result: ListingResult | None
     known = parse_time(dataset.status.listed_at)
     if dataset.status.version and known >= asked_at(listing_id) and dataset.status.listing_id == listing_id:
         return known
-    return now if result and result.version else 0.0
+    if not (result and result.version):
+        return 0.0
+    return asked.answered_at if asked.id == listing_id and asked.answered_at else now
 
 
 def _due(dataset: Dataset, listing_id: str, result: ListingResult | None, answered: float) -> float | None:

@@ -20,9 +20,10 @@ from stoker_operator.core.class_limits import NO_TERMS
 from stoker_operator.core.int64 import clamp
 from stoker_operator.core.listing import ListingState
 from stoker_operator.core.live_versions import older_versions, versions_of
-from stoker_operator.core.neighbourhoods import HolderNode, neighbourhoods
+from stoker_operator.core.neighbourhoods import HolderNode, Neighbourhood, neighbourhoods
 from stoker_operator.core.node_states import NodeStates, found_on_disk
 from stoker_operator.core.placement import Placement, Role
+from stoker_operator.core.report_pace import report_seconds
 from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.tuning import UNTUNED, TuningDecision, decide_tuning, first_job, of_job
 from stoker_operator.core.tuning_limits import limit_tuning
@@ -159,14 +160,14 @@ def _entries(view: ClusterView, plan: DatasetPlan, states: NodeStates) -> list[t
 
 
 def entry_of(
-    view: ClusterView, plan: DatasetPlan, node: str, states: NodeStates, together: Mapping[str, Mapping[str, object]]
+    view: ClusterView, plan: DatasetPlan, node: str, states: NodeStates, together: Mapping[str, Neighbourhood]
 ) -> NodeDataset:
     """Make the entry of one dataset on one node; ``together``: as ``dividing`` returned it."""
-    entry, more = node_dataset(view, plan, node, states), together.get(node)
-    return entry.model_copy(update=more) if more else entry
+    entry, group = node_dataset(view, plan, node, states), together.get(node)
+    return entry if group is None else entry.model_copy(update=group._asdict())
 
 
-def dividing(view: ClusterView, plan: DatasetPlan) -> Mapping[str, Mapping[str, object]]:
+def dividing(view: ClusterView, plan: DatasetPlan) -> Mapping[str, Neighbourhood]:
     """Return by node which others may give it files, and what else nodes that divide a Dataset have to know."""
     if plan.dataset.spec.warm.neighbours is Neighbours.OFF:
         return {}
@@ -176,8 +177,7 @@ def dividing(view: ClusterView, plan: DatasetPlan) -> Mapping[str, Mapping[str, 
     known = [
         HolderNode(node, address, zone_of(view, node)) for node in reachable for address in _addresses(view, [node])
     ]
-    told = neighbourhoods(plan.dataset.metadata.uid, known)
-    return {node: one._asdict() for node, one in told.items()}
+    return neighbourhoods(plan.dataset.metadata.uid, known)
 
 
 def zone_of(view: ClusterView, node: str) -> str:
@@ -212,7 +212,15 @@ def settle_node(
     # What was found of Datasets that cannot be planned for at this moment waits for that.
     keep = () if cache is None or blind else tuple(sorted(found_on_disk(cache) & frozen.keys()))
     origins = view.shares.rows(name, _origins(datasets))[:MOST_ORIGINS]
-    spec = NodeCacheSpec(datasets=datasets, keep_unlisted=blind, keep=keep, origins=origins, leaving=node.leaving)
+    pace = report_seconds(len(view.nodes), cache.spec.report_seconds if cache is not None else 0)
+    spec = NodeCacheSpec(
+        datasets=datasets,
+        keep_unlisted=blind,
+        keep=keep,
+        origins=origins,
+        leaving=node.leaving,
+        report_seconds=pace,
+    )
     differs = cache is None or _canonical(cache.spec) != spec
     return SettledNode(NodeCacheWrite(node, spec, create=cache is None) if differs else None, left_out)
 

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from stoker_api.dataset_source import Source
 from stoker_api.nodecache import NodeCache
+from stoker_operator.core.compact_rows import Row, compacted
 
 _MOST_SOURCES = 10_000  # that are remembered; a cluster has as many as Datasets
 
@@ -30,9 +31,13 @@ class NodeCacheReader:
             if isinstance(body := raw.get(part), dict) and isinstance(body.get("datasets"), list)
         }
         cache = NodeCache.model_validate({**raw, **parts})
-        for row in (*cache.spec.datasets, *cache.status.datasets):
-            self._share_names(row)
+        for part in (cache.spec, cache.status):
+            object.__setattr__(part, "datasets", tuple(map(self._compacted, part.datasets)))
         return cache
+
+    def _compacted(self, row: Row) -> Row:
+        self._share_names(row)
+        return compacted(row)
 
     def _share_names(self, row: BaseModel) -> None:
         """Have rows in which the same fields are given share the set of their names, a fifth of a row."""

@@ -14,6 +14,7 @@ from stoker_operator.core.views import ClusterView, InvalidDataset
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.dataset_volumes import DatasetVolumes
 from stoker_operator.reconcilers.turns import KeyedAction
+from stoker_operator.write_budget import WritePriority
 from stoker_operator.writer import Writer
 
 DELETION = "deletion"  # the step that lets a Dataset go
@@ -42,7 +43,8 @@ class DatasetFinalizers:
             if not meta.deletion_timestamp and not held:
                 yield KeyedAction(hold_key(key), "finalizer", meta.namespace, partial(self._hold, meta))
             elif held and deletion is not None and deletion.done and meta.uid not in self._let_go:
-                yield KeyedAction(deletion_key(key), DELETION, meta.namespace, partial(self._let_one_go, meta))
+                act, priority = partial(self._let_one_go, meta), WritePriority.PLAN
+                yield KeyedAction(deletion_key(key), DELETION, meta.namespace, act, priority=priority)
 
     async def _hold(self, meta: ObjectMeta) -> None:
         written = await self._write(meta, (*meta.finalizers, names.FINALIZER))

@@ -21,6 +21,7 @@ from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.views import InvalidDataset
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.turns import Act, KeyedAction
+from stoker_operator.write_budget import WritePriority
 from stoker_operator.writer import Writer
 
 log = logging.getLogger(__name__)
@@ -106,9 +107,8 @@ class DatasetStatuses:
                 yield self._action(key, meta, partial(self._write, invalid, status))
 
     def _action(self, key: str, meta: ObjectMeta, act: Act) -> KeyedAction:
-        return KeyedAction(
-            f"status of Dataset {key}", "status", meta.namespace, act, meta.generation, dataset_ref(meta)
-        )
+        name, about = f"status of Dataset {key}", dataset_ref(meta)
+        return KeyedAction(name, "status", meta.namespace, act, meta.generation, about, WritePriority.STATUS)
 
     def _postponed(self, key: str, old: DatasetStatus, new: DatasetStatus) -> bool:
         due = 0.0 if urgent(old, new) else self._written_at.get(key, 0.0) + FIGURES_EVERY

@@ -44,7 +44,7 @@ class DatasetReconciler:
     ) -> None:
         self._state: Final = state
         self._clock: Final = clock
-        self.work: Final = KeyedWork("datasets", clock, events)
+        self.work: Final = KeyedWork("datasets", clock, events, budget=writer.budget)
         self._volumes: Final = DatasetVolumes(writer, clock, self.work.wake)
         self._accounts: Final = NodeAccounts(writer, state, state.own_namespace)
         self._rights: Final = CredentialRights(writer, state, state.own_namespace)
@@ -97,7 +97,7 @@ class DatasetReconciler:
         yield from finalizers
         yield from self._accounts.actions(decision.view)
         yield from rights
-        yield from self._plans.actions(decision.nodes.writes)
+        yield from self._plans.actions(decision.nodes.writes, set().union(*self._state.wanted.values()))
         yield from self._volumes.actions(decision.view.datasets.values(), now)
         staying = [key for key in decision.view.datasets if deletion_key(key) not in going]
         yield from self._statuses.actions(decision, staying)

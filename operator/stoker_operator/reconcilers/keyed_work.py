@@ -18,16 +18,21 @@ from stoker_kube.errors import KubeError, Unavailable
 from stoker_kube.events import EventRecorder
 from stoker_operator import metrics
 from stoker_operator.reconcilers.turns import KeyedAction, Turns
+from stoker_operator.write_budget import WriteBudget, WritePriority, acting_for
 
 log = logging.getLogger(__name__)
 
 SECONDS = 10.0  # for one action, all of its requests together: whatever hangs is given up then
-AT_ONCE = 16  # actions under way in a step: fills a round trip of a few ms without crowding the API server
+AT_ONCE = 32  # actions under way in a step: what a pod's release takes, 80 ms on a busy server, makes 200 a second of 16
 AT_ONCE_EACH = 4  # of them for one namespace
+LENT = 16  # of them to namespaces that have more to do; the others are left to those that have less
 SLOW_AT_ONCE = 4  # actions under way in a step whose last try took too long: they take nobody else's slot
 FIRST = 2.0  # seconds: a conflict or a short outage is over by then
 LAST = 300.0  # seconds: what a person has to put right is looked at often enough
 LAST_TEMPORARY = 30.0  # seconds; an API server that is back is noticed this soon
+
+
+_Lane = tuple[str, bool, WritePriority | None]  # a step, whether the last try took too long, and its priority
 
 
 @dataclass
@@ -40,7 +45,11 @@ class _Failure:
 
 
 class KeyedWork:
-    """The actions of the reconcile loop ``name``, by key; ``clock`` gives seconds since the epoch."""
+    """The actions of the reconcile loop ``name``, by key; ``clock`` gives seconds since the epoch.
+
+    With a ``budget`` an action begins when the cluster can take another write of its priority. Until then its key
+    waits, with what was wished for it last.
+    """
 
     def __init__(
         self,
@@ -48,12 +57,15 @@ class KeyedWork:
         clock: Callable[[], float],
         events: EventRecorder,
         rand: Callable[[], float] = random.random,
+        budget: WriteBudget | None = None,
     ) -> None:
         self._name: Final = name
+        self._budget: Final = budget
         self._clock: Final = clock
         self._events: Final = events
         self._rand: Final = rand
-        self._turns: Final[dict[tuple[str, bool], Turns]] = {}  # by step, and whether the last try took too long
+        self._turns: Final[dict[_Lane, Turns]] = {}
+        self._later: Final[dict[_Lane, asyncio.Task[None]]] = {}  # that wait until the budget lets them go on
         self._running: Final[dict[str, asyncio.Task[None]]] = {}
         self._missed: Final[set[str]] = set()  # keys that were wished for while they were under way
         self._failures: dict[str, _Failure] = {}
@@ -78,10 +90,11 @@ class KeyedWork:
         wished = {action.key: action for action in actions}
         self._forget_but({*wished, *self._running, *keep})
         self._missed.update(wished.keys() & self._running.keys())
-        waiting: dict[tuple[str, bool], list[KeyedAction]] = {lane: [] for lane in self._turns}
+        waiting: dict[_Lane, list[KeyedAction]] = {lane: [] for lane in self._turns}
         for action in wished.values():
             if action.key not in self._running and not self._has_to_wait(action, now):
-                waiting.setdefault((action.step, self._is_slow(action.key)), []).append(action)
+                lane = (action.step, self._is_slow(action.key), action.priority)
+                waiting.setdefault(lane, []).append(action)
         for lane, found in waiting.items():
             self._lane(lane).replace(found)
             self._begin(lane)
@@ -111,14 +124,14 @@ class KeyedWork:
 
     async def settled(self) -> None:
         """Wait until nothing is under way or waits for a slot."""
-        while self._running:
-            await asyncio.wait(self._running.values())
+        while under_way := [*self._running.values(), *self._later.values()]:
+            await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
 
     async def close(self) -> None:
         """Cancel what is under way."""
         for turns in self._turns.values():
             turns.replace(())
-        for task in list(self._running.values()):
+        for task in (*self._running.values(), *self._later.values()):
             task.cancel()
         await self.settled()
 
@@ -138,28 +151,46 @@ class KeyedWork:
         times = [*(failure.due for failure in self._failures.values()), *self._again.values()]
         return min((time for time in times if time > now), default=float("inf"))
 
-    def _lane(self, lane: tuple[str, bool]) -> Turns:
+    def _lane(self, lane: _Lane) -> Turns:
         if lane not in self._turns:
-            self._turns[lane] = Turns(SLOW_AT_ONCE, 1) if lane[1] else Turns(AT_ONCE, AT_ONCE_EACH)
+            self._turns[lane] = Turns(SLOW_AT_ONCE, 1) if lane[1] else Turns(AT_ONCE, AT_ONCE_EACH, LENT)
         return self._turns[lane]
 
-    def _begin(self, lane: tuple[str, bool]) -> None:
-        while (action := self._lane(lane).begin()) is not None:
+    def _begin(self, lane: _Lane) -> None:
+        while not self._is_held_back(lane) and (action := self._lane(lane).begin()) is not None:
+            if self._budget is not None and action.priority is not None:
+                self._budget.begin(action.priority)
             task = asyncio.create_task(self._run(action), name=action.key)
             self._running[action.key] = task
             task.add_done_callback(partial(self._ended, action, lane))
 
+    def _is_held_back(self, lane: _Lane) -> bool:
+        """Tell whether the budget has nothing for this lane; then it is looked at again when it may have."""
+        if self._budget is None or lane[2] is None or self._lane(lane).idle:
+            return False
+        if lane not in self._later and (seconds := self._budget.wait(lane[2])):
+            self._later[lane] = task = asyncio.create_task(asyncio.sleep(seconds), name=f"budget of {lane[0]}")
+            task.add_done_callback(partial(self._go_on, lane))
+        return lane in self._later
+
+    def _go_on(self, lane: _Lane, _: asyncio.Task[None]) -> None:
+        del self._later[lane]
+        self._begin(lane)
+
     async def _run(self, action: KeyedAction) -> None:
         try:
-            async with asyncio.timeout(SECONDS):
-                again = await action.act()
+            with acting_for(action.priority):
+                async with asyncio.timeout(SECONDS):
+                    again = await action.act()
         except Exception as error:  # noqa: BLE001 -- the boundary of an object
             self._failed(action, error)
         else:
             self._succeeded(action, again)
 
-    def _ended(self, action: KeyedAction, lane: tuple[str, bool], _: asyncio.Task[None]) -> None:
+    def _ended(self, action: KeyedAction, lane: _Lane, _: asyncio.Task[None]) -> None:
         del self._running[action.key]
+        if self._budget is not None and action.priority is not None:
+            self._budget.end(action.priority)
         self._lane(lane).end(action)
         self._begin(lane)
         if action.key in self._missed:

@@ -2,7 +2,7 @@
 
 import logging
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -16,6 +16,7 @@ from stoker_operator.core.node_states import found_on_disk
 from stoker_operator.core.plan import NodeCacheWrite
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.turns import KeyedAction
+from stoker_operator.write_budget import WritePriority
 from stoker_operator.writer import Writer
 
 log = logging.getLogger(__name__)
@@ -51,14 +52,26 @@ class NodeCachePlans:
         self._clock: Final = clock
         self._wake: Final = wake
         self._refused: Final[dict[str, dict[str, _Refusal]]] = {}  # node -> UID
+        self._made: dict[str, tuple[NodeCacheWrite, KeyedAction]] = {}  # the actions of the last pass
 
-    def actions(self, writes: Iterable[NodeCacheWrite]) -> Iterator[KeyedAction]:
-        """Return what would write the NodeCaches that differ."""
+    def actions(self, writes: Iterable[NodeCacheWrite], awaited: Collection[str] = ()) -> Iterator[KeyedAction]:
+        """Return what would write the NodeCaches that differ; held pods wait for the nodes in ``awaited``."""
+        before, self._made = self._made, {}
         for write in writes:
             node = write.node.name
-            about = ObjectRef(names.API_VERSION, NodeCache.KIND, node)
-            # What it should say is the mark: a plan that changed is written at once, whatever became of the last one.
-            yield KeyedAction(node_cache_key(node), "nodecache", node, partial(self._write, write), write.spec, about)
+            priority = WritePriority.START if node in awaited else WritePriority.PLAN
+            known = before.get(node)  # thousands may wait for the budget, and be wished for again in each pass
+            if known is None or known[0] is not write or known[1].priority is not priority:
+                known = (write, self._action(write, priority))
+            self._made[node] = known
+            yield known[1]
+
+    def _action(self, write: NodeCacheWrite, priority: WritePriority) -> KeyedAction:
+        node = write.node.name
+        about = ObjectRef(names.API_VERSION, NodeCache.KIND, node)
+        # What it should say is the mark: a plan that changed is written at once, whatever became of the last one.
+        act = partial(self._write, write)
+        return KeyedAction(node_cache_key(node), "nodecache", node, act, write.spec, about, priority)
 
     def refuses(self) -> bool:
         """Tell whether any entry is refused anywhere."""

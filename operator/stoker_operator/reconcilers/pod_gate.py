@@ -28,12 +28,11 @@ from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.keyed_work import KeyedWork
 from stoker_operator.reconcilers.slices import in_slices
 from stoker_operator.reconcilers.turns import Act, KeyedAction
+from stoker_operator.write_budget import WritePriority
 from stoker_operator.writer import Writer
 
 log = logging.getLogger(__name__)
 
-# Seconds after which a pass gives way. A pod that is made waits for the webhook, which is to answer 99 % within 10 ms.
-GATE_SLICE = 0.005
 _RELEASE, _REASON = "release", "reason"  # the steps, and the beginnings of their keys
 _QUIET = frozenset({Reason.WAITING_FOR_DATA, Reason.WAITING_FOR_GANG, Reason.WAITING_FOR_GATES, Reason.RELEASED})
 
@@ -62,7 +61,7 @@ class PodGate:
         self._book: Final = ReleaseBook()
         self._unplaced: Final[dict[str, PodView]] = {}  # released pods that the scheduler finds no node for
         self._told_stuck: set[str] = set()
-        self.work: Final = KeyedWork("pods", clock, events)
+        self.work: Final = KeyedWork("pods", clock, events, budget=writer.budget)
         self._gating = Gating()
         self._feed: Final = GateFeed(state, self._seen)
         for pod in state.pods.snapshot().values():
@@ -93,10 +92,10 @@ class PodGate:
 
     async def _decide(self, now: float) -> Outcome:
         self._hide_refused()
-        await in_slices(self._feed.drain(self._gating, now), GATE_SLICE)
+        await in_slices(self._feed.drain(self._gating, now))
         under_way = {one.after.uid: _nodes(one.release) for one in self._going.values()}
         bookings = {**self._book.current(now), **under_way}
-        return await in_slices(self._gating.decide(now, bookings), GATE_SLICE)
+        return await in_slices(self._gating.decide(now, bookings))
 
     def _hide_refused(self) -> None:
         """Leave out the pods that could not be released a moment ago: they must not keep the room from others."""
@@ -226,7 +225,9 @@ class PodGate:
 
 
 def _action(step: str, pod: PodView, act: Act) -> KeyedAction:
-    return KeyedAction(f"{step} of pod {pod.key}", step, pod.namespace, act, pod.uid, _ref(pod))
+    # A release waits for no budget: it is what all the rest is for.
+    priority = None if step == _RELEASE else WritePriority.TOLD
+    return KeyedAction(f"{step} of pod {pod.key}", step, pod.namespace, act, pod.uid, _ref(pod), priority)
 
 
 def _is_release(key: str) -> bool:

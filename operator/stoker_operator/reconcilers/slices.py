@@ -5,7 +5,7 @@ from collections.abc import Generator
 from typing import TypeVar
 
 T = TypeVar("T")
-SLICE = 0.01  # seconds: a fifth of what the loop may be blocked for, since one step may take longer than it should
+SLICE = 0.005  # seconds: half of what a pod that is made may wait for the webhook, and a step may take longer than that
 
 
 async def in_slices(work: Generator[None, None, T], seconds: float = SLICE) -> T:

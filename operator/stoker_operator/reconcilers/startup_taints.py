@@ -21,7 +21,7 @@ class StartupTaints:
     def __init__(self, writer: Writer, state: ClusterState, events: EventRecorder, clock: Callable[[], float]) -> None:
         self._writer: Final = writer
         self._state: Final = state
-        self.work: Final = KeyedWork("nodes", clock, events)
+        self.work: Final = KeyedWork("nodes", clock, events, budget=writer.budget)
 
     async def reconcile(self) -> float | None:
         """Run one pass; gives the seconds after which time alone calls for another."""

@@ -44,7 +44,7 @@ class TrainingJobReconciler:
         self._events: Final = events
         self._clock: Final = clock
         self._children: Final = JobChildren(writer, state, clock)
-        self.work: Final = KeyedWork("trainingjobs", clock, events)
+        self.work: Final = KeyedWork("trainingjobs", clock, events, budget=writer.budget)
 
     async def reconcile(self) -> float | None:
         """Run one pass; gives the seconds after which time alone calls for another. Waits for no write."""

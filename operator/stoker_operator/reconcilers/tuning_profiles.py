@@ -26,6 +26,7 @@ from stoker_operator.core.views import InvalidDataset, InvalidTrainingJob
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.keyed_work import KeyedWork
 from stoker_operator.reconcilers.turns import KeyedAction
+from stoker_operator.write_budget import WritePriority
 from stoker_operator.writer import Writer
 
 
@@ -40,7 +41,7 @@ class TuningProfileReconciler:
         self._written_at: dict[str, float] = {}
         self._looked_at = 0.0  # at what came of rules on all nodes
         self._again = 0.0  # when a status is due that was postponed
-        self.work: Final = KeyedWork("tuningprofiles", clock, events)
+        self.work: Final = KeyedWork("tuningprofiles", clock, events, budget=writer.budget)
 
     async def reconcile(self) -> float | None:
         """Run one pass; gives the seconds after which time alone calls for another. Waits for no write."""
@@ -71,9 +72,8 @@ class TuningProfileReconciler:
                     self._looked_at = min(self._looked_at, due - FIGURES_EVERY)
                 continue
             meta, act = profile.metadata, partial(self._write, profile, status)
-            yield KeyedAction(
-                f"status of TuningProfile {name}", "status", name, act, meta.generation, profile_ref(meta)
-            )
+            key, about = f"status of TuningProfile {name}", profile_ref(meta)
+            yield KeyedAction(key, "status", name, act, meta.generation, about, WritePriority.STATUS)
 
     async def _write(self, profile: ProfileView, status: TuningProfileStatus) -> None:
         try:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from stoker_kube.events import ObjectRef
+from stoker_operator.write_budget import WritePriority
 
 # Gives the seconds after which the key wants its next turn even if nothing changes, or None.
 Act = Callable[[], Awaitable[float | None]]
@@ -21,15 +22,23 @@ class KeyedAction:
     act: Act
     mark: object = None  # what it would write: a failure with another mark is not waited for
     about: ObjectRef | None = None  # the object to which a failure is told by an event
+    # Whose turn it is when the cluster's budget is spent; None: its writes are not of the budget.
+    priority: WritePriority | None = WritePriority.START
 
 
 class Turns:
     """The actions that wait, by scope, and how many of each are under way."""
 
-    def __init__(self, at_once: int, at_once_each: int) -> None:
-        """Allow ``at_once`` actions under way, ``at_once_each`` of them of one scope."""
+    def __init__(self, at_once: int, at_once_each: int, lent: int = 0) -> None:
+        """Allow ``at_once`` actions under way, ``at_once_each`` of them of one scope.
+
+        ``lent``: so many of all are lent to scopes that have more to do than that. The others are there for whoever
+        comes next, even if what is lent never ends.
+        """
         self._at_once: Final = at_once
         self._at_once_each: Final = at_once_each
+        self._lent: Final = lent
+        self._borrowed = 0
         self._waiting: Final[OrderedDict[str, deque[KeyedAction]]] = OrderedDict()
         self._running: Final[Counter[str]] = Counter()
 
@@ -57,7 +66,7 @@ class Turns:
         """Take the next one that may begin, which counts as under way until ``end``; None when there is none."""
         if self._running.total() >= self._at_once:
             return None
-        scope = next((one for one in self._waiting if self._running[one] < self._at_once_each), None)
+        scope = next((one for one in self._waiting if self._may_begin(one)), None)
         if scope is None:
             return None
         actions = self._waiting[scope]
@@ -66,10 +75,15 @@ class Turns:
         if not actions:
             del self._waiting[scope]
         self._running[scope] += 1
+        self._borrowed += self._running[scope] > self._at_once_each
         return action
+
+    def _may_begin(self, scope: str) -> bool:
+        return self._running[scope] < self._at_once_each or self._borrowed < self._lent
 
     def end(self, action: KeyedAction) -> None:
         """Count one that was under way as ended."""
+        self._borrowed -= self._running[action.scope] > self._at_once_each
         self._running[action.scope] -= 1
         if not self._running[action.scope]:
             del self._running[action.scope]

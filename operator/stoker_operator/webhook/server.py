@@ -23,6 +23,7 @@ REQUESTS = Counter("stoker_webhook_requests", "Admission requests by what came o
 _MAX_BODY = (
     8 * 1024 * 1024
 )  # bytes: etcd takes objects of 1.5 MiB, JSON of an AdmissionReview may hold one and its managed fields
+SMALL = 64 * 1024  # bytes; a review of so many takes less than the way into a thread and back
 _LATE_SECONDS = 5.0  # for looks at the API server, which waits 10 for the answer; each look is bounded too
 _AT_ONCE = 16  # reviews whose bodies are in memory; the others' are not read yet
 _STOP_SECONDS = 5.0  # answers take milliseconds; longer only holds up the end of the process
@@ -115,9 +116,10 @@ class WebhookServer:
         deadline = clock() + _LATE_SECONDS
         while True:
             known = ChainMap(late, dict(catalog)) if late else catalog
-            # In a thread: a review may be megabytes, and the loop renews the Lease and answers probes.
             work = partial(review, body, known, reports=self._reports)
-            reviewed = await asyncio.get_running_loop().run_in_executor(self._reviewing, work)
+            # In a thread: a review may be megabytes, and the loop renews the Lease and answers probes.
+            large = len(body) > SMALL
+            reviewed = await asyncio.get_running_loop().run_in_executor(self._reviewing, work) if large else work()
             entry = await self._find(reviewed.unknown) if reviewed.unknown and clock() < deadline else None
             if entry is None:
                 return reviewed

@@ -114,8 +114,8 @@ class AgentPlaces:
     """Where an agent is reached, and where it finds and keeps what is its own.
 
     ``address``: of the pod, where other nodes fetch manifests; empty: nobody can. ``http_port``: of health and metrics;
-    ``peer_port``: of manifests and files for others; ``learning_port``: of what names pods and Datasets, on the loopback
-    address. ``run_dir``: of the sockets; ``history``: the file of what was tuned; ``accounts``: that of what pods had.
+    ``peer_port``: of manifests and files; ``learning_port``: of what names pods and Datasets, on the loopback address.
+    ``run_dir``: of the sockets; ``history``: the file of what was tuned; ``accounts``: that of what pods had.
     ``namespace``: where Stoker is installed, beside which the node's account is; empty: credentials are read in the
     agent's own name, and no node is served. ``uploads``: what other nodes are given.
     """
@@ -262,7 +262,9 @@ class Agent:
                     self._orders.run(),
                     self._warm_teller.run(),
                     CredentialReader(self._account, self._plan, self._grants).run(),
-                    StatusWriter(self._kube, name, self._plan.changes, self._status).run(),
+                    StatusWriter(
+                        self._kube, name, self._plan.changes, self._status, pace=lambda: self._plan.report_seconds
+                    ).run(),
                     NoticeTeller(self._kube, name, self._plan).run(),
                     CacheRootKeeper(self._plan, self._places.fetcher_socket).run(),
                     self._report_link().run(),

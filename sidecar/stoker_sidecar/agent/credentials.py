@@ -30,7 +30,8 @@ from stoker_sidecar.wire.credentials import (
 )
 
 log = logging.getLogger(__name__)
-READ_AGAIN_SECONDS = 60.0  # a rotated key should work within a minute, at one small GET a dataset
+READ_AGAIN_SECONDS = 60.0  # a rotated key should work within a minute, at one small GET a Secret
+_PACES = 2.0  # of reports of figures; where that is longer there are thousands of nodes that would ask each minute
 READ_SOON_SECONDS = 5.0  # someone is probably just creating or mending what is missing or refused
 _FROM_SETTINGS = AmbientCredentials | AnonymousCredentials | FolderGrant
 _FOLDERS = "file://"
@@ -88,10 +89,20 @@ class CredentialReader:
             await self._plan.changes.wait(token, READ_SOON_SECONDS)
 
     async def read_due(self) -> None:
-        """Read what is new, old, or refused by its store."""
+        """Read what is new, old, or refused by its store; a Secret once, however many Datasets name it."""
         planned = self._plan.planned
         self._read = {uid: read for uid, read in self._read.items() if uid in planned}
-        await asyncio.gather(*(self._refresh(dataset) for dataset in planned.values() if self._is_due(dataset)))
+        due: dict[object, NodeDataset] = {}
+        for dataset in planned.values():
+            if self._is_due(dataset):
+                due.setdefault(_shared(dataset), dataset)
+        began = self._clock()
+        await asyncio.gather(*(self._refresh(dataset) for dataset in due.values()))
+        for dataset in self._plan.planned.values():
+            one = due.get(_shared(dataset))
+            read = None if one is None or one.uid == dataset.uid else self._read.get(one.uid)
+            if read is not None and read.at >= began and read.source == _source(dataset):
+                self._take(dataset, read)
 
     def _is_due(self, dataset: NodeDataset) -> bool:
         read = self._read.get(dataset.uid)
@@ -103,7 +114,7 @@ class CredentialReader:
         row = self._plan.status_of(dataset.uid)
         refused = row is not None and row.error is not None and row.error.reason in _REFUSED
         soon = refused or isinstance(read.credentials, UnusableCredentials)
-        return age >= (READ_SOON_SECONDS if soon else READ_AGAIN_SECONDS)
+        return age >= (READ_SOON_SECONDS if soon else max(READ_AGAIN_SECONDS, _PACES * self._plan.report_seconds))
 
     async def _refresh(self, dataset: NodeDataset) -> None:
         before = self._read.get(dataset.uid)
@@ -113,6 +124,9 @@ class CredentialReader:
             # What was read before goes on; with nothing read yet the dataset waits, and the loop comes back in seconds.
             log.warning("the credentials of %s/%s cannot be read: %s", dataset.namespace, dataset.name, error.message)
             return
+        self._take(dataset, read)
+
+    def _take(self, dataset: NodeDataset, read: _Read) -> None:
         self._read[dataset.uid] = read
         self._plan.take_credentials(dataset.uid, read.credentials)
 
@@ -168,6 +182,12 @@ class CredentialReader:
 def _source(dataset: NodeDataset) -> _Named:
     in_folder = dataset.source.uri.startswith(_FOLDERS)
     return _Named(dataset.namespace, in_folder, dataset.source.credentials, dataset.anonymous)
+
+
+def _shared(dataset: NodeDataset) -> object:
+    """Return what Datasets have in common that name the same Secret; others have nothing of it in common."""
+    reference = dataset.source.credentials
+    return _source(dataset) if reference is not None and reference.secret_ref is not None else dataset.uid
 
 
 def _still_good(before: _Read | None, role: str, now: float) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, Literal
@@ -10,7 +11,7 @@ from pydantic import ValidationError
 
 from stoker_api.backoff import Backoff
 from stoker_api.names import API_VERSION, Reason
-from stoker_api.nodecache import NodeCache, NodeCacheStatus
+from stoker_api.nodecache import REPORT_SECONDS, NodeCache, NodeCacheStatus
 from stoker_kube.api import Kube
 from stoker_kube.errors import KubeError, NotFound
 from stoker_kube.events import EventRecorder, ObjectRef
@@ -22,8 +23,8 @@ from stoker_sidecar.volumes.synchronization import Changes
 from stoker_sidecar.wire.fetcher_protocol import Notice
 
 log = logging.getLogger(__name__)
-FIGURES_SECONDS = 2.0  # between two writes in which only figures moved: a person's progress bar, times a thousand nodes
 URGENT_SECONDS = 0.2  # between any two writes: a burst of mounts becomes a few writes
+_URGENT_SHARE = 0.02  # the same of the pace of figures, where that is longer: 5 s in a cluster of 5,000 nodes
 _CALM = frozenset({Reason.EVICTED, Reason.HEALTHY})  # reasons of events that are no warnings
 
 
@@ -54,6 +55,10 @@ class StatusWriter:
     """Writes NodeCache.status when something happened, seldom when only figures moved, never when nothing changed.
 
     ``compute(written)`` gives the status as it should be, from the one written last (None: not by this process).
+    ``pace()``: seconds between two writes in which only figures moved, as the operator set them.
+
+    A node of a small cluster writes figures at once and then rests. Where there are many they may all have something to
+    say at the same moment, so each has a time of its own within the pace, and waits for that.
     """
 
     def __init__(
@@ -63,9 +68,14 @@ class StatusWriter:
         changes: Changes,
         compute: Callable[[NodeCacheStatus | None], NodeCacheStatus | None],
         *,
+        pace: Callable[[], float] = lambda: REPORT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
+        rand: Callable[[], float] = random.random,
     ) -> None:
+        self._pace = pace
+        self._place = rand()  # of this node within the pace of all, as a share of it
+        self._due: float | None = None  # when figures that moved are written
         self._kube = kube
         self._node_name = node_name
         self._changes = changes
@@ -82,7 +92,8 @@ class StatusWriter:
             token = self._changes.token()
             wait = await self.write_if_due()
             await self._changes.wait(token, wait)
-            await self._sleep(max(0.0, self._written_at + URGENT_SECONDS - self._clock()))
+            rest = max(URGENT_SECONDS, _URGENT_SHARE * self._pace())
+            await self._sleep(max(0.0, self._written_at + rest - self._clock()))
 
     async def write_if_due(self) -> float | None:
         """Write when it is time; return the seconds until it may be time again with no further change, None: never."""
@@ -90,9 +101,10 @@ class StatusWriter:
         if status is None:
             self._written = None  # no NodeCache: the next one must be told everything
         if status is None or status == self._written:
+            self._due = None
             return None
         urgent = self._written is None or is_urgent(self._written, status)
-        left = 0.0 if urgent else self._written_at + FIGURES_SECONDS - self._clock()
+        left = 0.0 if urgent else self._left()
         if left > 0:
             return left
         try:
@@ -103,9 +115,18 @@ class StatusWriter:
         except KubeError as error:
             log.warning("the status of this node cannot be written now: %s", error.message)
             return self._backoff.next()
-        self._written, self._written_at = status, self._clock()
+        self._written, self._written_at, self._due = status, self._clock(), None
         self._backoff.reset()
         return None
+
+    def _left(self) -> float:
+        """Return the seconds until figures that moved may be written."""
+        pace, now = self._pace(), self._clock()
+        if pace <= REPORT_SECONDS:
+            return self._written_at + pace - now
+        mine = now + (self._place * pace - now) % pace  # the next time of this node's own
+        self._due = mine if self._due is None else min(self._due, mine)
+        return self._due - now
 
 
 class NoticeTeller:

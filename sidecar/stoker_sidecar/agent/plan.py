@@ -12,7 +12,7 @@ from stoker_api.dataset import ObservePolicy
 from stoker_api.meta import Condition
 from stoker_api.names import ANNOTATION_OBSERVE, ANNOTATION_TUNING
 from stoker_api.node_storage import CacheFolder
-from stoker_api.nodecache import NodeCache, NodeDataset, NodeDatasetStatus
+from stoker_api.nodecache import REPORT_SECONDS, NodeCache, NodeDataset, NodeDatasetStatus
 from stoker_api.origin import NodeOrigin, OriginShare
 from stoker_sidecar.agent.core.status import DiskFigures
 from stoker_sidecar.errors import ProtocolError
@@ -45,6 +45,7 @@ class NodePlan:
         self.datasets: tuple[NodeDataset, ...] = ()
         self.keep_unlisted = True  # nothing is removed from the disk because no plan names it
         self.keep: frozenset[str] = frozenset()  # UIDs of what is not removed either
+        self.report_seconds = REPORT_SECONDS
         self.rows: dict[str, NodeDatasetStatus] = {}
         self.conditions: tuple[Condition, ...] = ()  # as they were written last
         self.on_disk: frozenset[str] = frozenset()
@@ -74,6 +75,7 @@ class NodePlan:
         self.datasets = cache.spec.datasets
         self.shares = cache.spec.origins
         self.keep_unlisted, self.keep = cache.spec.keep_unlisted, frozenset(cache.spec.keep)
+        self.report_seconds = cache.spec.report_seconds
         self.unobserved = frozenset(row.uid for row in self.datasets if row.observe is ObservePolicy.OFF)
         self._by_name = {(dataset.namespace, dataset.name): dataset for dataset in self.datasets}
         if not self._from_fetcher:

@@ -27,7 +27,7 @@ class TestApiServer(KubeContract):
 
 
 async def test_a_list_longer_than_a_page_is_whole(kube: Kube, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stoker_kube.client.PAGE_SIZE", "2")
+    monkeypatch.setattr("stoker_kube.client.PAGE_SIZE", 2)
     for name in "abcde":
         await kube.create(CONFIG_MAPS, config_map(name), namespace)
     assert [len(page.items) async for page in kube.pages(CONFIG_MAPS, namespace)] == [2, 2, 1]

@@ -301,7 +301,7 @@ def test_what_is_kept_comes_to_the_same_as_deciding_anew(seed: int, passes: int)
     seen: Seen = {}
     for _ in range(passes):
         arguments = (world.view(), dict(world.wanted), world.now, world.may_be_given, dict(world.versions))
-        whole = decide_datasets(*arguments)
+        whole = decide_datasets(*arguments, asked=dict(kept.asked))
         decision = answer(kept.decide(*arguments))
         found, wanted = told(decision, world), told(whole, world)
         for part in wanted:

@@ -37,6 +37,37 @@ async def test_repeats_that_wait_are_written_once_with_their_count() -> None:
     assert kube.requests == [("create", "events")]
 
 
+def test_events_that_wait_for_their_pace_are_counted_together() -> None:
+    async def main() -> None:
+        kube = FakeKube()
+        recorder = EventRecorder(kube, "stoker", pace=_EverySecond())
+        writing = asyncio.create_task(recorder.run())
+        for number in range(9):
+            recorder.event(POD, "Normal", "Released", f"Number {number % 3}.")
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(10.0)
+        writing.cancel()
+        assert len(kube.objects(EVENTS)) == 3
+        assert sum(event["count"] for event in kube.objects(EVENTS)) == 9
+
+    run_virtual(main())
+
+
+class _EverySecond:
+    """Lets one event go each second."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def wait(self) -> float:
+        """Return the seconds until the next one."""
+        now = asyncio.get_running_loop().time()
+        if now < self._next:
+            return self._next - now
+        self._next = now + 1.0
+        return 0.0
+
+
 async def test_an_event_of_a_cluster_scoped_object_lives_in_default() -> None:
     kube = FakeKube()
     recorder = EventRecorder(kube, "stoker")

@@ -39,6 +39,29 @@ def test_a_cycle_that_nobody_has_is_found_before_it_is_set_aside() -> None:
     assert gone() is None
 
 
+def test_a_look_at_everything_finds_a_cycle_that_was_set_aside() -> None:
+    node = Node()
+    node.other = node
+    gone = weakref.ref(node)
+    garbage.set_aside()
+    del node
+    garbage.set_aside()
+    assert gone() is not None
+    garbage.look_at_everything()
+    assert gone() is None
+
+
+MIB = 2**20
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "grown"),
+    [(600 * MIB, 600 * MIB, False), (600 * MIB, 740 * MIB, False), (600 * MIB, 760 * MIB, True), (50 * MIB, 140 * MIB, False)],
+)
+def test_everything_is_looked_at_when_much_more_is_held_than_before(before: int, now: int, grown: bool) -> None:
+    assert garbage.has_grown(before, now) is grown
+
+
 def test_everything_is_not_looked_at_by_itself() -> None:
     garbage.begin()
     assert gc.get_threshold()[2] > 100_000

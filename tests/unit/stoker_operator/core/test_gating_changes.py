@@ -39,6 +39,12 @@ def test_one_of_many_goes_when_there_is_room_for_one_and_no_other_is_looked_at(l
     assert looks.call_count == 1
 
 
+def test_a_pod_is_asked_again_when_the_free_room_of_a_node_alone_changes() -> None:
+    gating = waiting_for_room(held("p"))
+    gating.put_node("a", node("a", slots=2), NOW)
+    assert [one.pod.name for one in decided_by(gating, NOW).releases] == ["p"]
+
+
 def test_progress_elsewhere_is_no_reason_to_look_at_any(looks: mock.Mock) -> None:
     gating = waiting_for_room(*(held(f"p{index:02}") for index in range(50)))
     looks.reset_mock()

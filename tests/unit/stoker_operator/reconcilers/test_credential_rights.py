@@ -1,5 +1,6 @@
 """Rights follow the plans of the nodes, whoever wrote what is there."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from stoker_kube.resources import DATASETS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUN
 from stoker_operator.core.credentials_rbac import NamedCredentials
 from stoker_operator.core.views import parse_pod
 from stoker_operator.mirror.grants import trim_grant
+from stoker_operator.reconcilers.credential_rights import AT_ONCE
 from tests.fakes.sidecar import DAEMON_SET
 from tests.unit.stoker_operator.reconcilers.test_datasets import World
 
@@ -69,6 +71,38 @@ async def test_the_right_goes_with_the_dataset(world: World) -> None:
     await world.step()
     await world.step()
     assert world.kube.objects(ROLES) == world.kube.objects(ROLE_BINDINGS) == []
+
+
+async def test_the_bindings_of_many_nodes_are_written_side_by_side(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(100):
+        world.add_node(f"n{number}")
+    under_way, most = 0, 0
+    applied = world.kube.apply
+
+    async def slowly(kind: Any, body: Object, **rest: Any) -> Object:
+        nonlocal under_way, most
+        under_way += kind is ROLE_BINDINGS
+        most = max(most, under_way)
+        await asyncio.sleep(0)
+        written = await applied(kind, body, **rest)
+        under_way -= kind is ROLE_BINDINGS
+        return written
+
+    monkeypatch.setattr(world.kube, "apply", slowly)
+    await world.add_dataset(source=SOURCE, cache={"replicas": "all"})
+    await world.run(3)
+    assert (len(subjects(world)), most) == (101, AT_ONCE)
+
+
+@pytest.mark.expected_logs("refused here")
+async def test_a_binding_that_is_refused_keeps_no_other_from_being_written(world: World) -> None:
+    for number in range(30):
+        world.add_node(f"n{number}")
+    world.kube.fail_next("patch", ROLE_BINDINGS, Forbidden(403, "Forbidden", "refused here"))
+    await world.add_dataset(source=SOURCE, cache={"replicas": "all"})
+    await world.run(2)
+    wanted = {KEYS.binding(node) for node in ("a", *(f"n{number}" for number in range(30)))}
+    assert len(world.kube.objects(ROLE_BINDINGS)) == len(wanted) - 1
 
 
 async def test_the_right_stays_as_long_as_the_plan_of_the_node(world: World) -> None:

@@ -7,8 +7,9 @@ import pytest
 
 from stoker_kube.errors import Forbidden, Unavailable
 from stoker_kube.events import EventRecorder, ObjectRef
-from stoker_operator.reconcilers.keyed_work import AT_ONCE_EACH, LAST, LAST_TEMPORARY, SECONDS, KeyedWork
+from stoker_operator.reconcilers.keyed_work import AT_ONCE_EACH, LAST, LAST_TEMPORARY, LENT, SECONDS, KeyedWork
 from stoker_operator.reconcilers.turns import Act, KeyedAction
+from stoker_operator.write_budget import WriteBudget, WritePriority, acting_for
 from tests.support.virtual_time import run_virtual
 
 REFUSED = Forbidden(403, "Forbidden", "no")
@@ -29,10 +30,11 @@ class Recorded(EventRecorder):
 class World:
     """Work in virtual time, with what was done and how often a pass was called for."""
 
-    def __init__(self) -> None:
+    def __init__(self, rate: float | None = None) -> None:
         self.loop = asyncio.get_running_loop()
         self.events = Recorded()
-        self.work = KeyedWork("test", self.loop.time, self.events, rand=lambda: 1.0)
+        self.budget = None if rate is None else WriteBudget(rate, self.loop.time, burst_seconds=1.0)
+        self.work = KeyedWork("test", self.loop.time, self.events, rand=lambda: 1.0, budget=self.budget)
         self.work.listen(self._wake)
         self.wakes = 0
         self.done: list[str] = []
@@ -53,15 +55,25 @@ class World:
     def of(self, key: str, act: Act, mark: object = None) -> KeyedAction:
         return KeyedAction(key, "step", key.partition("-")[0], act, mark, REF)
 
+    def writing(self, key: str, word: str = "", priority: WritePriority | None = WritePriority.PLAN) -> KeyedAction:
+        """Make an action that writes once, and says ``word``."""
+
+        async def act() -> None:
+            assert self.budget is not None
+            self.budget.spend()
+            self.done.append(f"{key}{word}")
+
+        return KeyedAction(key, "step", key.partition("-")[0], act, priority=priority)
+
     async def settle(self, *actions: KeyedAction) -> float | None:
         self.work.take(actions)
         await self.work.settled()
         return self.work.due()
 
 
-def virtual(main: Callable[[World], Awaitable[None]]) -> None:
+def virtual(main: Callable[[World], Awaitable[None]], rate: float | None = None) -> None:
     async def start() -> None:
-        await main(World())
+        await main(World(rate))
 
     run_virtual(start())
 
@@ -109,7 +121,7 @@ def test_another_wish_is_not_kept_waiting_by_the_failure_of_the_last() -> None:
 @pytest.mark.expected_logs("did not answer within 10 s")
 def test_what_hangs_is_given_up_and_takes_no_slot_from_others_any_more() -> None:
     async def main(world: World) -> None:
-        hanging = [world.action(f"team-{number}", hangs=True) for number in range(2 * AT_ONCE_EACH)]
+        hanging = [world.action(f"team-{number}", hangs=True) for number in range(2 * (AT_ONCE_EACH + LENT))]
         for _ in range(4):
             world.work.take([*hanging, world.action("other")])
             await asyncio.sleep(0)
@@ -168,7 +180,7 @@ def test_a_turn_may_ask_for_the_next_one() -> None:
 
 def test_what_waits_for_a_slot_and_is_wished_no_more_is_not_done() -> None:
     async def main(world: World) -> None:
-        busy = [world.action(f"team-{number}", hangs=True) for number in range(AT_ONCE_EACH)]
+        busy = [world.action(f"team-{number}", hangs=True) for number in range(AT_ONCE_EACH + LENT)]
         world.work.take([*busy, world.action("team-late")])
         await asyncio.sleep(0)
         world.work.take(busy)
@@ -188,3 +200,51 @@ def test_at_the_end_what_is_under_way_is_cut_off() -> None:
         assert (world.done, world.loop.time()) == (["two"], 0.0)
 
     virtual(main)
+
+
+def test_writes_go_at_the_rate_of_the_budget() -> None:
+    async def main(world: World) -> None:
+        world.work.take([world.writing(f"n{number}-plan") for number in range(300)])
+        await asyncio.sleep(20.0)
+        assert len(world.done) == pytest.approx(200, rel=0.1)
+        await world.work.close()
+
+    virtual(main, rate=10.0)
+
+
+def test_a_key_that_waits_for_the_budget_is_written_once_as_it_was_wished_for_last() -> None:
+    async def main(world: World) -> None:
+        assert world.budget is not None
+        for _ in range(20):
+            with acting_for(WritePriority.PLAN):
+                world.budget.spend()
+        for word in ("old", "newer", "newest"):
+            world.work.take([world.writing("n1", f" {word}")])
+            await asyncio.sleep(0.01)
+        await world.work.settled()
+        assert world.done == ["n1 newest"]
+
+    virtual(main, rate=10.0)
+
+
+def test_what_is_not_of_the_budget_goes_at_once_however_much_waits() -> None:
+    async def main(world: World) -> None:
+        plans = [world.writing(f"n{number}-plan") for number in range(300)]
+        pods = [world.writing(f"team-{number}", priority=None) for number in range(100)]
+        world.work.take([*plans, *pods])
+        await asyncio.sleep(0.1)
+        assert sum(key.startswith("team") for key in world.done) == 100
+        await world.work.close()
+
+    virtual(main, rate=10.0)
+
+
+def test_the_end_does_not_wait_for_the_budget() -> None:
+    async def main(world: World) -> None:
+        world.work.take([world.writing(f"n{number}") for number in range(300)])
+        await asyncio.sleep(0.1)
+        began = world.loop.time()
+        await world.work.close()
+        assert world.loop.time() == began
+
+    virtual(main, rate=1.0)

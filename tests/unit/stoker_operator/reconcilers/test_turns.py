@@ -31,6 +31,26 @@ def test_a_scope_has_its_own_limit() -> None:
     assert begun(turns) == ["many-0", "few", "many-1"]
 
 
+def test_a_scope_with_more_to_do_borrows_and_leaves_the_rest_to_others() -> None:
+    turns = Turns(at_once=8, at_once_each=2, lent=3)
+    many = [action(f"many-{number}", "many") for number in range(9)]
+    turns.replace(many)
+    assert len(begun(turns)) == 5
+    turns.replace([*many[5:], *(action(f"few-{number}", "few") for number in range(9))])
+    assert begun(turns) == ["few-0", "few-1"]
+    turns.replace([*many[5:], action("one", "one")])
+    assert begun(turns) == ["one"]
+
+
+def test_what_was_borrowed_is_given_back_before_what_is_its_own() -> None:
+    turns = Turns(at_once=8, at_once_each=2, lent=1)
+    many = [action(f"many-{number}", "many") for number in range(3)]
+    turns.replace([*many, *(action(f"few-{number}", "few") for number in range(3))])
+    assert len(begun(turns)) == 5
+    turns.end(many[0])
+    assert begun(turns) == ["few-2"]
+
+
 def test_an_end_makes_room_for_the_next() -> None:
     turns = Turns(at_once=1, at_once_each=1)
     first, second = action("first"), action("second")

@@ -129,7 +129,10 @@ async def test_a_stranger_is_refused_before_the_body_came(running: Running) -> N
     writer.close()
 
 
-async def test_a_review_is_no_work_of_the_loop(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("size", "aside"), [(0, False), (server.SMALL, True)])
+async def test_a_large_review_is_no_work_of_the_loop(
+    running: Running, monkeypatch: pytest.MonkeyPatch, size: int, aside: bool
+) -> None:
     threads: list[str] = []
 
     def told(body: bytes, catalog: Catalog, *, reports: bool) -> Review:
@@ -137,8 +140,8 @@ async def test_a_review_is_no_work_of_the_loop(running: Running, monkeypatch: py
         return review(body, catalog, reports=reports)
 
     monkeypatch.setattr(server, "review", told)
-    await running.post(make_review("imagenet:/data"))
-    assert threads == ["review_0"]
+    await running.post(make_review("imagenet:/data") | {"more": "x" * size})
+    assert [name == "review_0" for name in threads] == [aside]
 
 
 def test_what_is_nested_too_deep_is_no_review() -> None:

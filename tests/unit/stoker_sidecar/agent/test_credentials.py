@@ -153,6 +153,30 @@ async def test_a_rotated_secret_is_taken_over_within_a_minute(bench: Bench) -> N
     assert await bench.read(after=1) == StaticCredentials("id", "two")
 
 
+async def test_datasets_that_name_one_secret_read_it_once(bench: Bench) -> None:
+    await bench.put_secret("one")
+    uids = [f"u{number}" for number in range(1, 10)]
+    rows = [NodeDataset(namespace="vision", name=uid, uid=uid, source=Source(uri="s3://b", credentials=SECRET)) for uid in uids]
+    bench.plan.take_node_cache(
+        NodeCache(metadata=ObjectMeta(name="node-1"), spec=NodeCacheSpec(datasets=tuple(rows)))
+    )
+    for after, key in ((0.0, "one"), (READ_AGAIN_SECONDS, "two")):
+        await bench.put_secret(key)
+        await bench.read(after)
+        assert {uid: bench.plan.credentials[uid] for uid in uids} == dict.fromkeys(uids, StaticCredentials("id", key))
+    assert bench.kube.requests.count(("get", "secrets")) == 2
+
+
+async def test_in_a_large_cluster_a_secret_is_read_less_often(bench: Bench) -> None:
+    await bench.put_secret("one")
+    bench.want(SECRET)
+    bench.plan.report_seconds = 256
+    await bench.read()
+    await bench.put_secret("two")
+    assert await bench.read(after=500.0) == StaticCredentials("id", "one")
+    assert await bench.read(after=12.0) == StaticCredentials("id", "two")
+
+
 async def test_a_rotated_secret_is_taken_over_although_the_clock_was_put_back(bench: Bench) -> None:
     await bench.put_secret("one")
     bench.want(SECRET)

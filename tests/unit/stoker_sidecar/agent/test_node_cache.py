@@ -7,10 +7,10 @@ import pytest
 from stoker_api.dataset_source import Source
 from stoker_api.meta import ObjectMeta
 from stoker_api.names import Reason
-from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeCacheStatus, NodeDataset, NodeDatasetStatus, NodePhase
+from stoker_api.nodecache import REPORT_SECONDS, NodeCache, NodeCacheSpec, NodeCacheStatus, NodeDataset, NodeDatasetStatus, NodePhase
 from stoker_kube.errors import Unavailable
 from stoker_kube.resources import EVENTS, NODE_CACHES
-from stoker_sidecar.agent.node_cache import FIGURES_SECONDS, NoticeTeller, StatusWriter
+from stoker_sidecar.agent.node_cache import NoticeTeller, StatusWriter
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.volumes.synchronization import Changes
 from stoker_sidecar.wire.fetcher_protocol import Notice, Progress
@@ -29,7 +29,16 @@ class Desk:
         self.kube = kube
         self.now = 100.0
         self.status: NodeCacheStatus | None = NodeCacheStatus(address="10.0.0.1:8081")
-        self.writer = StatusWriter(kube, "node-1", Changes(), lambda written: self.status, clock=lambda: self.now)
+        self.pace = float(REPORT_SECONDS)
+        self.writer = StatusWriter(
+            kube,
+            "node-1",
+            Changes(),
+            lambda written: self.status,
+            pace=lambda: self.pace,
+            clock=lambda: self.now,
+            rand=lambda: 0.25,
+        )
 
     def warm(self, files: int, phase: NodePhase = NodePhase.WARMING) -> None:
         row = NodeDatasetStatus(namespace="vision", name="digits", uid="u1", warm_files=files, phase=phase)
@@ -63,10 +72,54 @@ async def test_moving_figures_wait(desk: Desk) -> None:
     await desk.writer.write_if_due()
     desk.warm(2)
     desk.now += 0.5
-    assert await desk.writer.write_if_due() == FIGURES_SECONDS - 0.5
-    desk.now += FIGURES_SECONDS
+    assert await desk.writer.write_if_due() == REPORT_SECONDS - 0.5
+    desk.now += REPORT_SECONDS
     await desk.writer.write_if_due()
     assert desk.writes == 2
+
+
+async def test_in_a_large_cluster_figures_wait_for_the_time_of_their_node(desk: Desk) -> None:
+    desk.pace = 64.0
+    await desk.writer.write_if_due()
+    desk.now = 1000.0 * 64.0 + 20.0  # its own time was 4 s ago
+    desk.warm(1)
+    await desk.writer.write_if_due()
+    desk.warm(2)
+    assert await desk.writer.write_if_due() == 60.0
+    desk.now += 59.0
+    assert await desk.writer.write_if_due() == 1.0
+    desk.now += 1.0
+    await desk.writer.write_if_due()
+    assert desk.writes == 3
+
+
+async def test_figures_wait_no_longer_because_others_move_meanwhile(desk: Desk) -> None:
+    desk.pace = 64.0
+    desk.warm(0)
+    await desk.writer.write_if_due()
+    for second in range(64):
+        desk.warm(second + 1)
+        desk.now += 1.0
+        await desk.writer.write_if_due()
+    assert desk.writes == 2
+
+
+async def test_a_quicker_pace_counts_at_once(desk: Desk) -> None:
+    desk.pace = 256.0
+    desk.warm(1)
+    await desk.writer.write_if_due()
+    desk.warm(2)
+    waited = await desk.writer.write_if_due()
+    assert waited is not None
+    desk.pace = REPORT_SECONDS
+    desk.now += REPORT_SECONDS
+    await desk.writer.write_if_due()
+    assert (desk.writes, waited > REPORT_SECONDS) == (2, True)
+
+
+async def test_a_new_phase_does_not_wait_however_large_the_cluster(desk: Desk) -> None:
+    desk.pace = 256.0
+    await test_a_new_phase_does_not_wait(desk)
 
 
 async def test_a_new_phase_does_not_wait(desk: Desk) -> None:

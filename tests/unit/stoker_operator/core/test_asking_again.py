@@ -1,0 +1,69 @@
+"""What was decided is kept until what it depends on changes, and is asked again then, whatever else stayed as it was."""
+
+from collections.abc import Generator
+
+from stoker_operator.core.dataset_decision import Decision
+from stoker_operator.core.kept_decision import KeptDecision
+from stoker_operator.core.placement import Role
+from stoker_operator.core.views import ClusterView
+from tests.unit.stoker_operator.builders import NOW, SIZE, V1, given, listed, make_cache, make_dataset, make_node, make_view, report
+
+ONE = listed(make_dataset(cache={"replicas": 1}))
+NEW = make_dataset("new", cache={"replicas": 1})
+
+
+def decide(kept: KeptDecision, view: ClusterView, now: float = NOW) -> Decision:
+    """Take all steps of a decision."""
+    return answer(kept.decide(view, {}, now))
+
+
+def answer(work: Generator[None, None, Decision]) -> Decision:
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            decision: Decision = done.value
+            return decision
+
+
+def test_a_cold_replica_moves_when_the_free_room_of_another_node_alone_changes() -> None:
+    kept, nodes = KeptDecision(), [make_node("a"), make_node("b")]
+    cold = make_cache("a", (given(ONE), report(ONE, warm=0)), room=0)
+    full = make_view(ONE, *nodes, cold, make_cache("b", room=SIZE - 1))
+    assert decide(kept, full).plans[ONE.key].placement.roles == {"a": Role.REPLICA}
+    caches = {"a": cold, "b": make_cache("b", room=SIZE)}
+    roomy = ClusterView(datasets=full.datasets, nodes=full.nodes, node_caches=caches)
+    assert decide(kept, roomy, NOW + 1.0).plans[ONE.key].placement.roles == {"b": Role.REPLICA}
+
+
+def test_a_replica_stays_where_it_is_when_the_free_room_of_others_grows() -> None:
+    kept = KeptDecision()
+    nodes = [make_node("a"), make_node("b")]
+    holding = make_cache("a", (given(ONE), report(ONE)), room=0)
+    decide(kept, make_view(ONE, *nodes, holding, make_cache("b", room=0)))
+    later = decide(kept, make_view(ONE, *nodes, holding, make_cache("b", room=9 * SIZE)), NOW + 1.0)
+    assert later.plans[ONE.key].placement.roles == {"a": Role.REPLICA}
+
+
+def test_a_listing_that_is_not_written_yet_is_not_asked_for_anew() -> None:
+    kept, view = KeptDecision(), make_view(NEW, make_node("a"))
+    first = decide(kept, view).plans[NEW.key].listing
+    second = decide(kept, view, NOW + 5.0).plans[NEW.key].listing
+    assert (first.asked_now, second.asked_now, second.id, second.node) == (True, False, first.id, first.node)
+
+
+def test_an_answer_that_is_not_written_yet_keeps_its_time() -> None:
+    kept, node = KeptDecision(), make_node("a")
+    listing = decide(kept, make_view(NEW, node)).plans[NEW.key].listing
+    row = report(NEW, listing={"id": listing.id, "version": V1, "files": 10, "bytes": SIZE})
+    answered = make_view(NEW, node, make_cache("a", (given(NEW, listing_id=listing.id), row)))
+    times = [decide(kept, answered, NOW + later).plans[NEW.key].listing.answered_at for later in (5.0, 9.0)]
+    assert times == [NOW + 5.0, NOW + 5.0]
+
+
+def test_a_dataset_that_was_made_anew_is_asked_for_anew() -> None:
+    kept, node = KeptDecision(), make_node("a")
+    first = decide(kept, make_view(NEW, node)).plans[NEW.key].listing
+    again = make_dataset("new", cache={"replicas": 1}, uid="another")
+    second = decide(kept, make_view(again, node), NOW + 5.0).plans[NEW.key].listing
+    assert (second.asked_now, second.id != first.id, list(kept.asked)) == (True, True, ["another"])
