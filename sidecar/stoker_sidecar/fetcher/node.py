@@ -40,7 +40,18 @@ from stoker_sidecar.version.layout import CachePaths, check_uid
 from stoker_sidecar.version.manifest import ROOT_INO
 from stoker_sidecar.wire.cache_folder import FolderSpec
 from stoker_sidecar.wire.disk_floor import DiskFloor, Floor
-from stoker_sidecar.wire.fetcher_protocol import Ahead, Configure, Had, Have, Progress, Read, ReadDone, Tune, Upcoming
+from stoker_sidecar.wire.fetcher_protocol import (
+    Ahead,
+    Configure,
+    Had,
+    Have,
+    Progress,
+    Read,
+    ReadDone,
+    Returning,
+    Tune,
+    Upcoming,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -139,6 +150,14 @@ class CacheNode:
         if dataset is None or fetching is None:
             raise NotYetConfigured(f"version {request.digest[:12]} is not open on this node: say it later")
         self._orders.take(request, dataset, fetching)
+
+    def foretell(self, request: Returning) -> None:
+        """Take which files of a version come again soon. Raises NotYetConfigured and ProtocolError."""
+        dataset = self._datasets.get(request.uid)
+        fetching = dataset.versions.fetchings.get(request.digest) if dataset is not None else None
+        if fetching is None:
+            raise NotYetConfigured(f"version {request.digest[:12]} is not open on this node: say it later")
+        fetching.next_epoch.tell(request.reader, request.files)
 
     def bring(self, request: Upcoming) -> None:
         """Take what will be read next of a version that is whole, into memory. Raises NotYetConfigured."""

@@ -25,6 +25,7 @@ from stoker_sidecar.wire.fetcher_protocol import (
     Repaired,
     Reply,
     Request,
+    Returning,
     Tune,
     Upcoming,
     Watch,
@@ -91,7 +92,7 @@ class Server:
         else:
             await connection.send(number, await self._answer(request))
 
-    async def _answer(self, request: Configure | Remove | Tune | Read | Have | Ahead | Upcoming) -> Reply:
+    async def _answer(self, request: Configure | Remove | Tune | Read | Have | Ahead | Returning | Upcoming) -> Reply:
         try:
             return await self._do(request)
         except SidecarError as error:
@@ -100,7 +101,7 @@ class Server:
             _log.exception("unexpected error in %s", type(request).__name__)
             return Failed(errno.EIO, f"unexpected error: {error!r}", InternalError.reason)
 
-    async def _do(self, request: Configure | Remove | Tune | Read | Have | Ahead | Upcoming) -> Reply:
+    async def _do(self, request: Configure | Remove | Tune | Read | Have | Ahead | Returning | Upcoming) -> Reply:
         match request:
             case Read():
                 return await self._node.read(request)
@@ -114,6 +115,8 @@ class Server:
                 self._node.tune(request)
             case Ahead():
                 self._node.foresee(request)
+            case Returning():
+                self._node.foretell(request)
             case Upcoming():
                 self._node.bring(request)
             case Have():
