@@ -55,7 +55,8 @@ def plugins_command(target: Target, file: Path | None, pod: Path | None, nodes: 
         if nodes:
             if file is not None or pod is not None:
                 raise CliError("--nodes asks no plug-in anything: leave FILE and --pod out")
-            return asyncio.run(_show_nodes(target, output))
+            asyncio.run(_show_nodes(target, output))
+            return
         files = [] if file is None else [FileHead(str(file), _head(file))]
         asked = ask_all(files, _NO_CONTAINER if pod is None else container_context(_manifest(pod)))
         if output == "json":

@@ -1,4 +1,4 @@
-"""A platform team's image has an order plug-in: nodes say that they have it, and know the order of a job that names it."""
+"""A platform team's image has an order plug-in: nodes say so, and know the order of a job that names it."""
 
 import json
 from collections.abc import Iterator

@@ -24,16 +24,14 @@ def build_image(tag: str) -> Path:
 
 
 def build_order_plugin_image() -> Path:
-    """Build Stoker's image with the order plug-in of the examples, as docs/PLUGINS.md says. Raises CommandFailedError."""
+    """Build Stoker's image with the example of an order plug-in (docs/PLUGINS.md). Raises CommandFailedError."""
     example, archive = ROOT / "examples" / "order_plugin", _archive(ORDER_PLUGIN_IMAGE)
     stoker = build_image(IMAGE)
     with tempfile.TemporaryDirectory() as folder:
         pip = (ROOT / ".venv/bin/python", "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index")
         run(*pip, "--no-build-isolation", "-w", folder, example)
         dockerfile = Path(shutil.copy(example / "Dockerfile", folder))
-        request = Request(
-            dockerfile, ORDER_PLUGIN_IMAGE, archive, Path(folder), {"STOKER": IMAGE}, stands_on=stoker
-        )
+        request = Request(dockerfile, ORDER_PLUGIN_IMAGE, archive, Path(folder), {"STOKER": IMAGE}, stands_on=stoker)
         ImageBuilder(print).build(request)
     return archive
 

@@ -1,4 +1,4 @@
-"""Tells the fetcher which files of a version a node's readers read again in the next epoch, where each has another part."""
+"""Tells the fetcher which files of a version are read again in the next epoch, where each epoch reads a part."""
 
 import zlib
 from collections.abc import Awaitable, Callable, Iterable
@@ -40,7 +40,7 @@ class ReturningTeller:
         self._told: tuple[int, int, str] | None = None  # the epoch, which part of it was left, and of whom
 
     async def work(self, follower: OrderFollower, reader: str) -> None:
-        """Tell what is read until the end of the next epoch, where that is a part of all. Raises FetcherUnavailable."""
+        """Tell what is read until the next epoch ends, where that is a part of all. Raises FetcherUnavailable."""
         epoch = next((one for one in follower.known if one.number == follower.epoch), None)
         if epoch is None or not reads_another_part(follower, epoch):
             return
@@ -52,9 +52,11 @@ class ReturningTeller:
             return  # a plug-in is being asked
         begin = max(0, follower.step - follower.loading.stretch)
         files = await in_thread(_packed, follower.order.pieces(epoch, begin, follower.loading), coming)
-        if len(files) > MOST_RETURNING:
+        if len(files) > MOST_RETURNING:  # then what came first stays
             self._told = turn
-        elif not isinstance(await self._tell(Returning(*self._version, reader, files)), Failed):
+            return
+        reply = await self._tell(Returning(*self._version, reader, files))
+        if not isinstance(reply, Failed):
             self._told = turn
 
     async def end(self) -> None:
@@ -75,7 +77,7 @@ class ReturningTeller:
 
 
 def reads_another_part(follower: OrderFollower, epoch: EpochOrder) -> bool:
-    """Tell whether the readers of this node are known to read a part of all files, and another one in the next epoch."""
+    """Tell whether the readers of this node are known to read a part of all files, and another in the next epoch."""
     order, loading = follower.order, follower.loading
     part = len(loading.here) < loading.ranks or len(epoch.samples) < len(order.map)
     goes_on = epoch.number + 1 < order.plan.epochs and not order.is_same_each_epoch

@@ -32,7 +32,8 @@ class MountSpec(Model):
     ``warm_paths``: what is fetched where it is ``eager``, in this order; empty: everything.
     ``tuning``: file of the rules in force, absolute; None: the built-in ones. ``tuned``: False for no rules at all.
     ``tuning_window``: seconds. ``plugins``: names of the framework plug-ins that are asked. ``observe``: look at who
-    reads it. ``sampling``: in which order it is read, as JSON; empty: not known. ``memory_names``, ``memory_bytes``: keep names, and so many bytes of contents, in memory.
+    reads it. ``sampling``: in which order it is read, as JSON; empty: not known. ``memory_names``, ``memory_bytes``:
+    keep names, and so many bytes of contents, in memory.
     ``pages``: bring what was fetched into memory once. ``cpus``: of what fetches; a list, Auto or All.
     ``listing_id``: list the source anew under this name, unless that was done; empty: mount ``version``, which is here.
     """

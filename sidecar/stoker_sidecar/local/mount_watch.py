@@ -38,8 +38,8 @@ _ORDER_SECONDS = 1.0  # between two looks at what is known of the order
 class MountWatch:
     """Follows who reads a mount, acts by it, and learns. ``run`` it beside the agent's other parts.
 
-    ``tell`` hands the fetcher what comes next in the order that the spec says. ``version``: that is mounted; empty: none
-    yet. ``source``: the rules. ``framework``: of the files, as plug-ins say.
+    ``tell`` hands the fetcher what comes next in the order that the spec says. ``version``: that is mounted; empty:
+    none yet. ``source``: the rules. ``framework``: of the files, as plug-ins say.
     """
 
     def __init__(

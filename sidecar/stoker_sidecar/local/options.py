@@ -229,9 +229,9 @@ def _add_tuning(parser: argparse.ArgumentParser) -> None:
         "--sampling",
         default="",
         metavar="FILE|JSON",
-        help="the order of what reads the mount, as spec.sampling of a TrainingJob (docs/ORDERS.md): what comes next is "
-        """fetched, or read into memory, before it is asked for; such as '{"sampler": "torch-distributed", "seed": 42}'. """
-        "Looks at what programs read, as --observe",
+        help="the order of what reads the mount, as spec.sampling of a TrainingJob (docs/ORDERS.md), such as "
+        """'{"sampler": "torch-distributed", "seed": 42}': what comes next is fetched, or read into memory, before """
+        "it is asked for; looks at what programs read, as --observe",
     )
 
 

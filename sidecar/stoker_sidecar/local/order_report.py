@@ -1,4 +1,4 @@
-"""What a mount says of the order that --sampling tells: read by its command, which does without all that orders need."""
+"""What a mount says of its order: read by its command, which does without all that orders need."""
 
 from stoker_api.meta import Model
 

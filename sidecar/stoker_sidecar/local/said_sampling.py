@@ -18,7 +18,9 @@ def read_sampling_option(given: str) -> str:
     """
     sampling = parse_sampling(_read(given), _OPTION)
     if sampling.dataset:
-        raise ValueError(f"{_OPTION} names the Dataset {sampling.dataset!r}: leave it out, since a mount has one source")
+        raise ValueError(
+            f"{_OPTION} names the Dataset {sampling.dataset!r}: leave it out, since a mount has one source"
+        )
     _check_plugin(sampling)
     return sampling.for_pod(None).text()
 

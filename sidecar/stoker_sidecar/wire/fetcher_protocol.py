@@ -173,8 +173,8 @@ MOST_RETURNING = 2 * 1024 * 1024
 class Returning(Struct, frozen=True, tag_field="op", tag="returning"):
     """Of this version, these files are read soon: what is not among them may make way for what is read twice.
 
-    ``files``: a byte an inode, by zlib: 1 where this reader reads it in the rest of its epoch, 2 where it does in the next
-    one, 3 for both. Inodes past its end have 0. Empty: nothing is known any more.
+    ``files``: a byte an inode, by zlib: 1 where this reader reads it in the rest of its epoch, 2 where it does in the
+    next one, 3 for both. Inodes past its end have 0. Empty: nothing is known any more.
     """
 
     uid: str

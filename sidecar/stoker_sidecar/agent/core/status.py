@@ -19,8 +19,8 @@ from stoker_api.nodecache import (
     NodeDatasetStatus,
     NodeError,
     NodeHardware,
-    NodePhase,
     NodeOrderPlugin,
+    NodePhase,
     NodePlugin,
 )
 from stoker_api.tuning import NodeProfile, NodeRuleFigures

@@ -1,4 +1,4 @@
-"""Which files of a version come again soon, and which do not, where readers read another part of it each epoch. Pure."""
+"""Which files of a version come again soon, and which do not, where each epoch reads another part of it. Pure."""
 
 import zlib
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ class ReturningFiles:
         self._marks = marks.to_bytes(length)
 
     def comes_twice(self, ino: int) -> bool:
-        """Tell whether a file is read in this epoch, and then in the next one: kept now, it need not be fetched then."""
+        """Tell whether a file is read in this epoch, and in the next one: kept now, it need not be fetched then."""
         return ino < len(self._marks) and self._marks[ino] & _BOTH == _BOTH
 
     def idle(self, here: bytes) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""Workers that are killed in the middle of a body of several chunks: what came stays, the rest comes again, nothing is wrong."""
+"""Workers that are killed in the middle of a body of several chunks: what came stays, and the rest comes again."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""A mount that is read in the order which --sampling says: known, read ahead, and shown; another seed is found wrong."""
+"""A mount that is read in the order that --sampling says: known, read ahead, shown; another seed is found wrong."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The fetcher is told which files come again where a node reads a part of all, and nothing where it reads everything."""
+"""The fetcher is told which files come again where a node reads a part, and nothing where it reads everything."""
 
 import zlib
 from collections.abc import Callable
