@@ -38,5 +38,6 @@ class PluginOnNode:
 def plugins_on_nodes(caches: Iterable[NodeCache]) -> Iterator[PluginOnNode]:
     """Yield the plug-ins of each node: those of frameworks that were asked, then order plug-ins that may be."""
     for cache in caches:
-        for row in (*cache.status.plugins, *cache.status.order_plugins):
+        rows: tuple[NodePlugin | NodeOrderPlugin, ...] = (*cache.status.plugins, *cache.status.order_plugins)
+        for row in rows:
             yield PluginOnNode(cache.metadata.name, row)

@@ -72,7 +72,7 @@ class NextEpochRoom:
     def _next(self) -> Entry | None:
         """Return another idle file whose bytes would be free when it left; None: there is none."""
         if self._idle is None:
-            self._idle = self._files.idle(self._version.states.translate(_HERE))
+            self._idle = self._files.idle(bytes(self._version.states).translate(_HERE))
         for ino in self._idle:
             entry = self._version.manifest.entry(ino)
             if entry is not None and is_whole(entry.size) and is_alone(self._version.tree_path(entry)):
