@@ -1,48 +1,15 @@
 """Which order a pod may read in, by its arguments and environment: suggested to people, never applied. Pure."""
 
 import json
-import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import zip_longest
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from stoker_api import names
-from stoker_orders.predictors.samplers import SamplerName
+from stoker_orders.suggestion import FoundSeed, seeds_of, suggested_sampling
 
-# Options and keys by what they mean, the surest name first. Dashes and underscores are alike.
-_SEEDS = ("data-seed", "sampler-seed", "shuffle-seed", "seed", "manual-seed", "random-seed", "global-seed")
-_OTHERS = {
-    "epochs": ("epochs", "num-epochs", "num-train-epochs", "max-epochs"),
-    "batch": ("batch-size", "per-device-train-batch-size", "train-batch-size"),
-    "loaders": ("workers", "num-workers", "dataloader-num-workers"),
-}
-# PYTHONHASHSEED orders sets of strings, no samples.
-_VARIABLES = ("DATA_SEED", "PL_GLOBAL_SEED", "SEED", "GLOBAL_SEED", "RANDOM_SEED")
-_INTEGER = re.compile(r"[+-]?[0-9]{1,15}")
 _SHELLS = ("sh", "bash", "dash", "zsh")
 _MOST_WORDS, _MOST_SCRIPT = 500, 16_384  # of one container; characters of a line for a shell
-_MOST = {"epochs": 1_000_000, "batch": 1_000_000, "loaders": 256}
-
-
-class FoundSeed(NamedTuple):
-    """A whole number that may be a sampler's seed; ``place``: the option, key or variable that has it."""
-
-    value: int
-    place: str
-
-
-def seeds_of(words: Sequence[str], variables: Mapping[str, str]) -> list[FoundSeed]:
-    """Return the seeds of a command line and an environment, the surest first.
-
-    As ``--seed 42``, ``--seed=42`` or ``trainer.seed=42``, and as a variable such as PL_GLOBAL_SEED.
-    """
-    found = [(_SEEDS.index(key), FoundSeed(value, place)) for key, value, place in _options(words) if key in _SEEDS]
-    for rank, name in enumerate(_VARIABLES, start=len(_SEEDS)):
-        value = _whole(variables.get(name, ""))
-        if value is not None:
-            found.append((rank, FoundSeed(value, name)))
-    return [seed for _, seed in sorted(found, key=lambda each: each[0])]
 
 
 def sentences(pod: Mapping[str, Any]) -> tuple[str, ...]:
@@ -54,7 +21,7 @@ def sentences(pod: Mapping[str, Any]) -> tuple[str, ...]:
         words, variables = _words(container), _variables(container)
         seeds = seeds_of(words, variables)
         if seeds:
-            return (_sentence(seeds, _sampling(words, seeds[0].value), is_job=_is_of_job(pod)),)
+            return (_sentence(seeds, suggested_sampling(words, seeds[0].value), is_job=_is_of_job(pod)),)
     return ()
 
 
@@ -69,30 +36,6 @@ def _sentence(seeds: Sequence[FoundSeed], sampling: Mapping[str, Any], *, is_job
         "fetch ahead. Nothing of it is assumed; look at sampler and files (docs/ORDERS.md), and write "
         f"{where}: {line}{unlike}"
     )
-
-
-def _sampling(words: Sequence[str], seed: int) -> dict[str, Any]:
-    is_accelerate = any(word.rpartition("/")[2] == "accelerate" for word in words)
-    sampler = SamplerName.ACCELERATE_SEEDABLE if is_accelerate else SamplerName.TORCH_DISTRIBUTED
-    found: dict[str, Any] = {"sampler": sampler.value, "seed": seed}
-    given = {name: value for name, value, _ in _options(words)}
-    for field, options in _OTHERS.items():
-        value = next((given[name] for name in options if name in given), 0)
-        if 0 < value <= _MOST[field]:
-            found[field] = value
-    return found
-
-
-def _options(words: Sequence[str]) -> Iterator[tuple[str, int, str]]:
-    """Yield the options and keys that have a whole number: their plain name, the number, and how they are written."""
-    for word, following in zip_longest(words, words[1:], fillvalue=""):
-        left, is_pair, right = word.partition("=")
-        value = _whole(right if is_pair else following)
-        if value is None or not (is_pair or word.startswith("-")):
-            continue
-        dashes = "--" if word.startswith("-") else ""
-        key = left.lstrip("-+").rpartition(".")[2].replace("_", "-").lower()
-        yield key, value, f"{dashes}{key}"
 
 
 def _words(container: Mapping[str, Any]) -> list[str]:
@@ -112,10 +55,6 @@ def _script(text: str) -> Iterable[str]:
 
 def _variables(container: Mapping[str, Any]) -> dict[str, str]:
     return {str(each.get("name")): str(each.get("value", "")) for each in container.get("env") or ()}
-
-
-def _whole(text: str) -> int | None:
-    return int(text) if _INTEGER.fullmatch(text) else None
 
 
 def _is_of_job(pod: Mapping[str, Any]) -> bool:

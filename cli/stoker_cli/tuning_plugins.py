@@ -1,5 +1,6 @@
 """What `stoker tuning plugins` shows: the installed framework plug-ins, what they say, and which are left out."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Any
 import click
 import yaml
 
+from stoker_cli import plugins_on_nodes
+from stoker_cli.cluster import Target, connect
 from stoker_cli.errors import NOT_FOUND, CliError
 from stoker_cli.output import OUTPUT, console, print_json, refusals
 from stoker_cli.render import table
@@ -39,19 +42,38 @@ class AskedPlugin:
 @click.command(name="plugins")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option("--pod", type=click.Path(path_type=Path), help="A pod's manifest, which plug-ins are asked about too.")
+@click.option("--nodes", is_flag=True, help="What the cluster's nodes say of theirs, also of order plug-ins.")
 @OUTPUT
-def plugins_command(file: Path | None, pod: Path | None, output: str) -> None:
+@click.pass_obj
+def plugins_command(target: Target, file: Path | None, pod: Path | None, nodes: bool, output: str) -> None:
     """List the framework plug-ins that are installed, and how sure each is that FILE is of its framework.
 
-    A plug-in that raises, hangs or answers what it may not is left out, and the reason is told.
+    A plug-in that raises, hangs or answers what it may not is left out, and the reason is told. Order plug-ins that are
+    installed here are shown by `stoker tuning orders`.
     """
     with refusals():
+        if nodes:
+            if file is not None or pod is not None:
+                raise CliError("--nodes asks no plug-in anything: leave FILE and --pod out")
+            asyncio.run(_show_nodes(target, output))
+            return
         files = [] if file is None else [FileHead(str(file), _head(file))]
         asked = ask_all(files, _NO_CONTAINER if pod is None else container_context(_manifest(pod)))
         if output == "json":
             print_json([_wire(one) for one in asked])
         else:
             console().print(table(_COLUMNS, (_row(one) for one in asked)))
+
+
+async def _show_nodes(target: Target, output: str) -> None:
+    async with connect(target) as cluster:
+        found = list(plugins_on_nodes.plugins_on_nodes(await cluster.node_caches()))
+    if output == "json":
+        print_json([one.wire() for one in found])
+    elif found:
+        console().print(table(plugins_on_nodes.COLUMNS, (one.words() for one in found)))
+    else:
+        click.echo("No node has been asked for a plug-in yet (sidecar.plugins, sidecar.orderPlugins).", err=True)
 
 
 def ask_all(files: Sequence[FileHead] = (), context: Mapping[str, Any] = _NO_CONTAINER) -> list[AskedPlugin]:

@@ -309,6 +309,17 @@ class NodePlugin(Model):
     message: Annotated[ShortMessage, Field(description="Why it is left out; empty: it is not.")] = ""
 
 
+class NodeOrderPlugin(Model):
+    """An order plug-in that this node may ask."""
+
+    name: Annotated[str, Field(description="Jobs name it as the sampler plugin:NAME.", max_length=40)]
+    package: Annotated[str, Field(description="That it came with, and its version.", max_length=100)] = ""
+    message: Annotated[
+        ShortMessage,
+        Field(description="Why it cannot be asked, or told no order when it was asked last; empty: nothing is wrong."),
+    ] = ""
+
+
 class NodeCacheStatus(Model):
     """What the sidecar found and did. Bytes everywhere."""
 
@@ -343,6 +354,14 @@ class NodeCacheStatus(Model):
         tuple[NodePlugin, ...],
         Field(
             description="Framework plug-ins that have been asked.",
+            max_length=MOST_NODE_PLUGINS,
+            json_schema_extra=_ATOMIC,
+        ),
+    ] = ()
+    order_plugins: Annotated[
+        tuple[NodeOrderPlugin, ...],
+        Field(
+            description="Order plug-ins that may be asked, once it is known whether they are there.",
             max_length=MOST_NODE_PLUGINS,
             json_schema_extra=_ATOMIC,
         ),

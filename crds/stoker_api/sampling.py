@@ -188,6 +188,15 @@ def parse_sampling_text(text: str) -> Sampling:
         raise ValueError(f"{wrong}; {_EXAMPLE}") from error
 
 
+def parse_sampling(value: object, called: str) -> Sampling:
+    """Read what JSON or YAML says, whatever it is; ``called``: what people know it by. Raises ValueError."""
+    try:
+        return _Strict.model_validate(value)
+    except ValidationError as error:
+        example = f"""write for example {called} '{{"sampler": "torch-distributed", "seed": 42}}'"""
+        raise ValueError(f"{called} is wrong{wrong_at(error)}; {example}") from error
+
+
 def wrong_at(error: ValidationError) -> str:
     """Return where something is wrong and what, for the end of a sentence."""
     first = error.errors()[0]
@@ -209,6 +218,6 @@ def read_sampling(attributes: Mapping[str, str]) -> str:
 
 
 class _Strict(Sampling):
-    """The same, and unknown fields are refused: a pod's annotation is checked by nobody else."""
+    """The same, and unknown fields are refused: what is no field of an object of the API is checked by nobody else."""
 
     model_config = Sampling.model_config | {"extra": "forbid"}

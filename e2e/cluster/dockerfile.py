@@ -1,8 +1,10 @@
 """Reads a Dockerfile far enough to build it here: its bases, what it copies, and where to let settings in."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from string import Template
+from types import MappingProxyType
 
 FROM_LINE = re.compile(r"^\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?\s*$", re.IGNORECASE | re.MULTILINE)
 DEBIAN_BASE = re.compile(r"(?:docker\.io/)?(?:library/)?debian:([a-z]+)(-slim)?")
@@ -23,15 +25,18 @@ def logical_lines(text: str) -> list[str]:
     return [line for line in re.sub(r"\\\n\s*", " ", "\n".join(kept)).splitlines() if line.strip()]
 
 
-def bases(text: str) -> list[Base]:
-    """Return the Debian bases that a Dockerfile stands on.
+def bases(
+    text: str, arguments: Mapping[str, str] = MappingProxyType({}), built: Collection[str] = frozenset()
+) -> list[Base]:
+    """Return the Debian bases that a Dockerfile stands on. ``arguments``: of the build; ``built``: images of ours.
 
-    Raises ValueError when a stage stands on something that is neither a Debian image, an earlier stage nor scratch:
-    there is no registry to pull it from.
+    Raises ValueError when a stage stands on something that is neither a Debian image, one of ours, an earlier stage nor
+    scratch: there is no registry to pull it from.
     """
-    stages: set[str] = {"scratch"}
+    stages: set[str] = {"scratch", *built}
     found: dict[str, Base] = {}
-    for image, stage in FROM_LINE.findall("\n".join(logical_lines(text))):
+    for named, stage in FROM_LINE.findall("\n".join(logical_lines(text))):
+        image = Template(named).safe_substitute(arguments)
         if image not in stages:
             match = DEBIAN_BASE.fullmatch(image)
             if match is None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from e2e.cluster import machine
 from e2e.cluster.dockerfile import Base, bases, copied_paths, with_arguments
 from e2e.cluster.errors import UsageError
-from e2e.cluster.images import digest
+from e2e.cluster.images import digest, first_tag
 from e2e.cluster.machinetrust import machine_trust, pip_settings, stage
 from e2e.cluster.paths import cache_folder
 from e2e.cluster.processes import run
@@ -31,13 +31,17 @@ SLIM_DPKG = "".join(f"path-exclude /{folder}/*\n" for folder in SLIM_EXCLUDES) +
 
 @dataclass(frozen=True)
 class Request:
-    """What `image build` was asked for. All paths are absolute."""
+    """What `image build` was asked for. All paths are absolute.
+
+    ``stands_on``: archive of an image that was built here, and that the Dockerfile begins FROM.
+    """
 
     dockerfile: Path
     tag: str
     out: Path
     context: Path
     build_args: Mapping[str, str] = field(default_factory=dict)
+    stands_on: Path | None = None
 
 
 def context_files(context: Path, patterns: Iterable[str]) -> list[Path]:
@@ -54,6 +58,8 @@ def context_files(context: Path, patterns: Iterable[str]) -> list[Path]:
 def inputs_hash(request: Request, files: Iterable[Path]) -> str:
     """Return the digest of all that decides the image, by which an archive is known to be current."""
     summed = hashlib.sha256(repr((request.tag, sorted(request.build_args.items()))).encode())
+    if request.stands_on is not None:
+        summed.update(digest(request.stands_on).encode())
     for file in (request.dockerfile, *files):
         mode = file.stat().st_mode & 0o777
         summed.update(
@@ -85,7 +91,7 @@ class ImageBuilder:
         machine.install(machine.PACKAGES | machine.IMAGE_PACKAGES)
         with self._locked():
             try:
-                for base in self._bases(text):
+                for base in self._bases(request, text):
                     self._make_base(base)
                 self._make_image(request, text)
                 self._export(request)
@@ -95,11 +101,19 @@ class ImageBuilder:
         self._say(f"built {request.tag} into {request.out} in {time.monotonic() - started:.0f} s")
         return True
 
-    def _bases(self, text: str) -> list[Base]:
+    def _bases(self, request: Request, text: str) -> list[Base]:
+        built = [] if request.stands_on is None else [self._bring(request.stands_on)]
         try:
-            return bases(text)
+            return bases(text, request.build_args, built)
         except ValueError as error:
             raise UsageError(str(error)) from error
+
+    def _bring(self, archive: Path) -> str:
+        """Have an image that was built here in the store, which may have been emptied; return its tag."""
+        tag = first_tag(archive)
+        if not self._buildah("images", "--quiet", "--filter", f"reference={tag}").strip():
+            self._buildah("pull", "--quiet", f"docker-archive:{archive}")
+        return tag
 
     def _make_base(self, base: Base) -> None:
         """Make a Debian base by debootstrap, unless the store has it."""

@@ -15,8 +15,10 @@ import pytest
 
 from stoker_orders.predictors.interface import OrderQuestion
 from stoker_plugins.asking import FileHead
+from stoker_sidecar.agent.order_link import OrderLink
 from stoker_sidecar.agent.order_plugins import order_plugins
 from stoker_sidecar.agent.plugin_link import AskedPlugins, PluginLink
+from stoker_sidecar.wire.plugins_protocol import ORDERS_SOCKET, ToldAnswer
 from tests.support.csi_driver import node_folder
 from tests.support.keeper import Keeper
 
@@ -108,6 +110,10 @@ class AskingNode:
             return await order_plugins([name], self.keeper.run_dir).order(name, question)
 
         return asyncio.run(ask())
+
+    def look(self, name: str) -> ToldAnswer:
+        """See whether an order plug-in is there, as the agent does."""
+        return asyncio.run(OrderLink(self.keeper.run_dir / ORDERS_SOCKET).look(name))
 
     @property
     def asker(self) -> int | None:

@@ -1,5 +1,6 @@
-"""A cache that knows the future, to compare others with: of files of one size, what is used last makes way. Pure."""
+"""Caches of files of one size, to compare others with: one that knows the future, and two that know nothing. Pure."""
 
+from collections import OrderedDict
 from collections.abc import Sequence
 
 
@@ -23,4 +24,30 @@ def hits_by_next_use(epochs: Sequence[Sequence[int]], room: int) -> list[int]:
             if len(here) > room:
                 del here[max(here, key=here.__getitem__)]
             at += 1
+    return hits
+
+
+def hits_of_what_came_first(epochs: Sequence[Sequence[int]], room: int) -> list[int]:
+    """Return the hits of each epoch where the first files that came stay."""
+    here: set[int] = set()
+    hits = [0] * len(epochs)
+    for number, epoch in enumerate(epochs):
+        for file in epoch:
+            hits[number] += file in here
+            if len(here) < room:
+                here.add(file)
+    return hits
+
+
+def hits_of_recent_use(epochs: Sequence[Sequence[int]], room: int) -> list[int]:
+    """Return the hits of each epoch where the least recently used file makes way."""
+    here: OrderedDict[int, None] = OrderedDict()
+    hits = [0] * len(epochs)
+    for number, epoch in enumerate(epochs):
+        for file in epoch:
+            hits[number] += file in here
+            here[file] = None
+            here.move_to_end(file)
+            if len(here) > room:
+                here.popitem(last=False)
     return hits

@@ -60,7 +60,10 @@ def tell(name: str, value: str, question: Any, descriptor: int) -> NoReturn:
     """Write the answer of one plug-in, or what it raised, and end this process."""
     order = question.get(order_child.ORDER)
     try:
-        if order is None:
+        if order_child.LOAD in question:
+            limit(order_child.bounds({"samples": 0}))
+            said = order_child.loaded(load(name, value))
+        elif order is None:
             limit()
             said = json.dumps(answer(load(name, value), question)).encode()
         else:

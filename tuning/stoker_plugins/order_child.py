@@ -11,8 +11,8 @@ from typing import Any
 
 from stoker_orders.predictors.interface import OrderPlugin, OrderQuestion
 
-# Under this name a question asks for an order.
-ORDER = "order"
+# Under these names a question asks for an order, and for no more than that the plug-in is loaded.
+ORDER, LOAD = "order", "load"
 # Seconds of CPU: in Python a million samples take about one. Bytes of memory that it may write: 64 for each sample, as
 # a list of numbers and its copies take, besides what libraries do.
 _MOST_CPU, _MEMORY, _MEMORY_OF_A_SAMPLE = 30, 128 * 1024**2, 64
@@ -25,6 +25,13 @@ def bounds(question: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
     os.environ |= dict.fromkeys(_ONE_THREAD, "1")
     memory = _MEMORY + _MEMORY_OF_A_SAMPLE * int(question["samples"])
     return (resource.RLIMIT_CPU, _MOST_CPU), (resource.RLIMIT_DATA, memory)
+
+
+def loaded(plugin: OrderPlugin) -> bytes:
+    """Tell that a plug-in is loaded. Raises AttributeError and TypeError for what is no order plug-in."""
+    if not callable(plugin.order):
+        raise TypeError("its order is no method")
+    return json.dumps({"name": plugin.name}).encode() + b"\n"
 
 
 def answer(plugin: OrderPlugin, question: Mapping[str, Any]) -> bytes:

@@ -3,15 +3,20 @@
 import json
 import sys
 from array import array
+from collections.abc import Mapping
+from typing import Any
 
 from stoker_orders.predictors.interface import OrderQuestion
 from stoker_plugins.asking import Question, StartPlugin, answer_of, start_program
 from stoker_plugins.discovery import InstalledPlugin
-from stoker_plugins.order_child import ORDER
+from stoker_plugins.order_child import LOAD, ORDER
 from stoker_tuning.frameworks.answers import PluginRefusedError, plain_words
 
 ORDER_SECONDS = 30.0
 _MOST_HEAD = 4096
+# What has a plug-in loaded and not asked, and the longest answer to that.
+TO_LOAD: Question = {LOAD: True}
+MOST_LOADED = _MOST_HEAD
 
 
 def most_bytes(question: OrderQuestion) -> int:
@@ -56,8 +61,21 @@ def parse_order(name: str, said: bytes, question: OrderQuestion) -> "array[int]"
     return order
 
 
+def check_loaded(name: str, said: bytes) -> None:
+    """Read the answer of a plug-in that was loaded and not asked. Raises PluginRefusedError: it cannot be used."""
+    _head(name, said)
+
+
 def _count(name: str, head: bytes) -> int:
     """Return how many samples an answer begins to tell. Raises PluginRefusedError."""
+    count = _head(name, head).get("samples")
+    if type(count) is not int or count < 0:
+        raise PluginRefusedError("it gave no answer that can be read")
+    return count
+
+
+def _head(name: str, head: bytes) -> Mapping[str, Any]:
+    """Return the first line of an answer of the plug-in of that name. Raises PluginRefusedError."""
     try:
         found = json.loads(head[:_MOST_HEAD])
     except (ValueError, RecursionError):
@@ -68,10 +86,7 @@ def _count(name: str, head: bytes) -> int:
         raise PluginRefusedError(f"it failed: {plain_words(found['failed'])}")
     if found.get("name") != name:
         raise PluginRefusedError(f"it calls itself {plain_words(found.get('name'))}, and its entry point {name}")
-    count = found.get("samples")
-    if type(count) is not int or count < 0:
-        raise PluginRefusedError("it gave no answer that can be read")
-    return count
+    return found
 
 
 def check_order(order: "array[int]", question: OrderQuestion) -> None:

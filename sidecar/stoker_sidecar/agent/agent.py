@@ -182,7 +182,7 @@ class Agent:
         )
         self._plugins = plugins
         self._link = FetcherLink(places.fetcher_socket, plan, self._publisher.held_versions)
-        asked = order_plugins or OrderPlugins()
+        self._order_plugins = asked = order_plugins or OrderPlugins()
         self._orders = NodeOrders(volumes.mounted.all, folders, self._link.ask, plan.changes, said, asked)
         observation.workloads.on_reads = self._orders.take
         self._warm_teller = WarmTeller(reports, volumes.mounted.all, folders, reports.root)
@@ -276,6 +276,7 @@ class Agent:
                     self._learning.run(self._workloads.known, self._observation.workloads.opened),
                     self._rules.run(),
                     *([] if self._plugins is None else [self._plugins.run()]),
+                    self._order_plugins.run(),
                 )
             ]
             await stopping.wait()
@@ -340,6 +341,7 @@ class Agent:
             hardware=node_hardware(self._machine.machine),
             rates=self._rules.acting.rates.known(),
             plugins=() if self._plugins is None else self._plugins.rows(),
+            order_plugins=self._order_plugins.rows(),
             memory=plan.memory,
             cpus=plan.cpus,
             origins=plan.origins,

@@ -26,6 +26,7 @@ from stoker_sidecar.wire.fetcher_protocol import (
     Remove,
     Reply,
     Request,
+    Returning,
     Shares,
     Tune,
     Upcoming,
@@ -73,7 +74,7 @@ class FetcherClient:
             client._give_up("the connection was closed")
             writer.close()
 
-    async def request(self, request: Configure | Remove | Shares | Tune | Have | Ahead | Upcoming) -> Reply:
+    async def request(self, request: Configure | Remove | Shares | Tune | Have | Ahead | Returning | Upcoming) -> Reply:
         """Send a request and wait for its reply. Raises FetcherUnavailable."""
         number = next(self._ids)
         self._replies[number] = asyncio.get_running_loop().create_future()
@@ -162,7 +163,7 @@ class FetcherLink:
         self._looks = 0
         self._plan.take_progress(progress)
 
-    async def ask(self, request: Have | Ahead | Upcoming) -> Reply:
+    async def ask(self, request: Have | Ahead | Returning | Upcoming) -> Reply:
         """Have the fetcher answer. Raises FetcherUnavailable."""
         if self._client is None:
             raise FetcherUnavailable("the fetcher is being started: ask again")

@@ -16,15 +16,16 @@ from stoker_sidecar.agent.core.reading import ObservedTree, ReaderBatch
 from stoker_sidecar.agent.epoch_orders import EpochOrders
 from stoker_sidecar.agent.order_plugins import OrderPlugins
 from stoker_sidecar.agent.pages_ahead import PagesAhead
+from stoker_sidecar.agent.returning_teller import ReturningTeller
 from stoker_sidecar.agent.sample_maps import ListNeeded, paths_of, read_map
 from stoker_sidecar.errors import FetcherUnavailable, SidecarError
 from stoker_sidecar.linux.files import is_there
 from stoker_sidecar.threads import in_thread, to_its_end
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
-from stoker_sidecar.wire.fetcher_protocol import MOST_AHEAD, Ahead, Failed, Reply, Upcoming
+from stoker_sidecar.wire.fetcher_protocol import MOST_AHEAD, Ahead, Failed, Reply, Returning, Upcoming
 
 log = logging.getLogger(__name__)
-Tell = Callable[[Ahead | Upcoming], Awaitable[Reply]]
+Tell = Callable[[Ahead | Returning | Upcoming], Awaitable[Reply]]
 # Pieces of a window: so many times what was read since the last one, and at least.
 _WINDOW_TIMES, _LEAST_WINDOW = 4, 4096
 # Times as long as it took that nothing is computed, while a place is looked for.
@@ -61,6 +62,7 @@ class FollowedOrder:
         self._told = _Told()
         self._epochs = EpochOrders(plugins)
         self._pages = PagesAhead(tell, group.version, self._epochs)
+        self._returning = ReturningTeller(tell, group.version, self._epochs)
         self._paths: dict[int, str] = {}
 
     @property
@@ -117,6 +119,7 @@ class FollowedOrder:
         await self._epochs.end()
         try:
             await self._pages.end()
+            await self._returning.end()
             if self._told.any:
                 await self._say(b"")
         except FetcherUnavailable:
@@ -188,11 +191,19 @@ class FollowedOrder:
             self._told = _Told(follower.step, follower.epoch, self._seen, any=True)
 
     async def _tell_pages(self, follower: OrderFollower) -> bool:
-        """Have what comes in memory where all of it is on the disk; of what is on its way, pages are there already."""
+        """Have what comes in memory where all of it is on the disk; of what is on its way, pages are there already.
+
+        Of that, the fetcher is told which files come again soon: it may be that not all fit.
+        """
         paths = self._folders.paths(*self.group.version)
         if follower.state is OrderState.WRONG or paths is None or not is_there(paths.complete):
             await self._pages.end()
+            if follower.state is OrderState.WRONG or paths is None:
+                await self._returning.end()
+            else:
+                await self._returning.work(follower, self._reader)
             return False
+        await self._returning.end()
         return await self._pages.work(follower, self._reader, alone=self.group.alone)
 
     @property

@@ -89,7 +89,7 @@ def build(settings: AgentSettings, kube: Kube) -> Agent:
         grants=NodeGrants(settings.ambient_namespaces, settings.host_folder_grants),
         observation=_observation(settings, plan, folders, volumes, plugins),
         plugins=plugins,
-        order_plugins=order_plugins(settings.order_plugins, settings.run_dir),
+        order_plugins=order_plugins(settings.order_plugins, settings.run_dir, plan.changes),
         confinement=describe(abi(), wanted=settings.confine == "Auto"),
         machine=read_machine(Path(folder.path) for folder in settings.cache_root),
     )

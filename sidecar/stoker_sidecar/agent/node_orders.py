@@ -60,11 +60,16 @@ class NodeOrders:
 
     def shown(self, row: NodeWorkload) -> NodeWorkload:
         """Return a pod's row with what is known of its order."""
-        own = next((one for one in self._followed.values() if row.uid in one.group.pods), None)
+        view = self.view(row.uid)
+        return row if view is None else with_order(row, view)
+
+    def view(self, pod_uid: str) -> OrderView | None:
+        """Return what is known of a pod's order; None: it says none."""
+        own = next((one for one in self._followed.values() if pod_uid in one.group.pods), None)
         if own is not None:
-            return with_order(row, replace(own.view, source=own.group.source))
-        refused = self._refused.get(row.uid)
-        return with_order(row, OrderView(message=refused, source=OrderSource.REPORT)) if refused else row
+            return replace(own.view, source=own.group.source)
+        refused = self._refused.get(pod_uid)
+        return OrderView(message=refused, source=OrderSource.REPORT) if refused else None
 
     async def run(self) -> None:
         """Follow what is mounted, until cancelled."""

@@ -11,6 +11,7 @@ from stoker_sidecar.agent.order_plugins import OrderPlugins
 _ASKED = "Times that a framework plug-in was asked, by what came of it: answered or refused."
 _ORDERS = "Times that an order plug-in was asked for an epoch's order, by what came of it: answered or refused."
 _SECONDS = "Seconds in which order plug-ins were asked."
+_WRONG = "1 for each order plug-in with which something is wrong: status.orderPlugins of the NodeCache says what."
 _OUT = "1 for each framework plug-in that is left out: status.plugins of the NodeCache says why."
 
 
@@ -48,3 +49,7 @@ class OrderPluginCollector(Collector):
         for name, sum_of in sorted(self._plugins.seconds.items()):
             seconds.add_metric((name,), sum_of)
         yield seconds
+        wrong = GaugeMetricFamily("stoker_order_plugin_wrong", _WRONG, labels=("plugin",))
+        for row in self._plugins.rows():
+            wrong.add_metric((row.name,), int(bool(row.message)))
+        yield wrong

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from stoker_plugins.asking import ANSWER_SECONDS, Question
 from stoker_plugins.discovery import InstalledPlugin, installed_order_plugins, installed_plugins
-from stoker_plugins.orders import ORDER_SECONDS, asked_for, most_bytes
+from stoker_plugins.orders import MOST_LOADED, ORDER_SECONDS, TO_LOAD, asked_for, most_bytes
 from stoker_sidecar.asker.forked import Forks, LeftProcesses
 from stoker_sidecar.asker.plugin_turn import PluginTurn
 from stoker_sidecar.linux import libc
@@ -73,10 +73,11 @@ def answer_frameworks(names: Sequence[str], line: bytes, turn: PluginTurn) -> It
 
 
 def answer_order(names: Sequence[str], line: bytes, turn: PluginTurn) -> Iterator[bytes]:
-    """Ask an order plug-in, and yield what it says as lines. Raises ValueError."""
+    """Ask an order plug-in, or see whether it is there, and yield what it says as lines. Raises ValueError."""
     name, question = decode_order_question(line)
+    asked, most = (TO_LOAD, MOST_LOADED) if question is None else (asked_for(question), most_bytes(question))
     for plugin in chosen([one for one in names if one == name], installed_order_plugins()):
-        yield from encode_parts(turn.told(plugin, asked_for(question), ORDER_SECONDS, most_bytes(question)))
+        yield from encode_parts(turn.told(plugin, asked, ORDER_SECONDS, most))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -52,6 +52,7 @@ from stoker_sidecar.wire.fetcher_protocol import (
     Progress,
     Read,
     ReadDone,
+    Returning,
     Shares,
     Tune,
     Upcoming,
@@ -171,6 +172,14 @@ class CacheNode:
         if dataset is None or fetching is None:
             raise NotYetConfigured(f"version {request.digest[:12]} is not open on this node: say it later")
         self._orders.take(request, dataset, fetching)
+
+    def foretell(self, request: Returning) -> None:
+        """Take which files of a version come again soon. Raises NotYetConfigured and ProtocolError."""
+        dataset = self._datasets.get(request.uid)
+        fetching = dataset.versions.fetchings.get(request.digest) if dataset is not None else None
+        if fetching is None:
+            raise NotYetConfigured(f"version {request.digest[:12]} is not open on this node: say it later")
+        fetching.next_epoch.tell(request.reader, request.files)
 
     def bring(self, request: Upcoming) -> Passed:
         """Take what will be read next of a version that is whole, into memory. Raises NotYetConfigured."""

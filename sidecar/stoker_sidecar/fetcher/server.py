@@ -14,6 +14,7 @@ from stoker_sidecar.fetcher.handoff_state import HandoffState
 from stoker_sidecar.fetcher.node import CacheNode
 from stoker_sidecar.wire.fetcher_protocol import (
     Ahead,
+    Answered,
     Configure,
     Done,
     Failed,
@@ -25,6 +26,7 @@ from stoker_sidecar.wire.fetcher_protocol import (
     Repaired,
     Reply,
     Request,
+    Returning,
     Shares,
     Tune,
     Upcoming,
@@ -94,7 +96,7 @@ class Server:
         else:
             await connection.send(number, await self._answer(request))
 
-    async def _answer(self, request: Configure | Remove | Shares | Tune | Read | Have | Ahead | Upcoming) -> Reply:
+    async def _answer(self, request: Answered) -> Reply:
         try:
             return await self._do(request)
         except SidecarError as error:
@@ -103,7 +105,7 @@ class Server:
             _log.exception("unexpected error in %s", type(request).__name__)
             return Failed(errno.EIO, f"unexpected error: {error!r}", InternalError.reason)
 
-    async def _do(self, request: Configure | Remove | Shares | Tune | Read | Have | Ahead | Upcoming) -> Reply:
+    async def _do(self, request: Answered) -> Reply:
         match request:
             case Read():
                 return await self._node.read(request)
@@ -120,6 +122,8 @@ class Server:
                 self._node.tune(request)
             case Ahead():
                 self._node.foresee(request)
+            case Returning():
+                self._node.foretell(request)
             case Upcoming():
                 return self._node.bring(request)
             case Have():

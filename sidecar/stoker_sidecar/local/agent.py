@@ -22,6 +22,7 @@ from stoker_sidecar.local.figures_socket import FiguresSocket
 from stoker_sidecar.local.mount_methods import MountMethod, PublishedMount, UnprivilegedMount
 from stoker_sidecar.local.mount_plugins import MountPlugins
 from stoker_sidecar.local.mount_spec import UID, HomePaths, MountSpec, RunPaths
+from stoker_sidecar.local.order_report import OrderReport
 from stoker_sidecar.local.report import Report, Stage, for_workstation, write_report
 from stoker_sidecar.local.tuning_file import TuningFile
 from stoker_sidecar.local.tuning_report import TuningReport
@@ -139,6 +140,7 @@ class MountAgent:
             folders,
             self._method,
             self._tuning,
+            tell=self._link.ask,
             version=lambda: self._version,
             framework=lambda: self._plugins.framework if self._plugins is not None else "",
             system=self._machine.system,
@@ -229,6 +231,7 @@ class MountAgent:
             mode=self._method.mode,
             row=_reworded(plan.status_of(UID)),
             tuning=self._tuning_report(),
+            order=self._watch.order if self._watch is not None else OrderReport(),
         )
 
     def _tuning_report(self) -> TuningReport:

@@ -17,7 +17,8 @@ from stoker_sidecar.local import session as sessions
 from stoker_sidecar.local.mount_spec import HomePaths, MountSpec, home_paths, run_paths
 from stoker_sidecar.local.options import MountOptions, UmountOptions, environment_of
 from stoker_sidecar.local.preflight import check_folder, check_machine, check_others, check_unused, real_folder
-from stoker_sidecar.local.report import Report, Stage, mounted_line, read_report, tuning_line
+from stoker_sidecar.local.report import Report, Stage, mounted_line, order_line, read_report, tuning_line
+from stoker_sidecar.local.seed_hint import seed_hint
 from stoker_sidecar.local.session import MountSession
 from stoker_sidecar.local.terminal import PlainOutput, ProgressView, progress_view
 from stoker_sidecar.version.listing import read_listing
@@ -58,7 +59,7 @@ def mount(options: MountOptions, environment: Mapping[str, str]) -> None:
             keeper = session.start(lock, environment_of(options, environment), with_parent=options.foreground)
         finally:
             os.close(lock)  # the keeper has it now
-        _attend(session, keeper, options, stop)
+        _attend(session, keeper, options, stop, hint=seed_hint(environment) if not options.sampling else "")
 
 
 def _lock(home: HomePaths) -> int:
@@ -106,6 +107,7 @@ def spec_of(options: MountOptions, home: HomePaths, folder: Path) -> MountSpec:
         tuning_window=options.tuning_window,
         plugins=options.plugins,
         observe=options.observe,
+        sampling=options.sampling,
         memory_names=options.memory_names,
         memory_bytes=options.memory_bytes,
         pages=options.pages,
@@ -128,13 +130,20 @@ def _cached_version(options: MountOptions, home: HomePaths) -> str:
     return listing.version if listing is not None and listing.version in here else ""
 
 
-def _attend(session: MountSession, keeper: "subprocess.Popen[bytes]", options: MountOptions, stop: StopSignals) -> None:
-    """Follow it, and leave it running or, in the foreground and whenever something is wrong, end it."""
+def _attend(
+    session: MountSession, keeper: "subprocess.Popen[bytes]", options: MountOptions, stop: StopSignals, hint: str
+) -> None:
+    """Follow it, and leave it running or, in the foreground and whenever something is wrong, end it.
+
+    ``hint``: what could be said of its order, a sentence.
+    """
     stays = False
     try:
         with progress_view(as_json=options.json) as view:
             report = wait_for_mount(session, keeper, options, stop, view)
             view.say(mounted_line(options.source.uri, str(session.spec.folder), report), report)
+        if hint:
+            print(f"stoker: {hint}", file=sys.stderr)
         if options.foreground:
             out = PlainOutput(as_json=options.json, out=sys.stdout if options.json else sys.stderr)
             _wait_for_the_end(session, keeper, stop, out)
@@ -218,14 +227,17 @@ def _wait_for_the_end(
 ) -> None:
     """Wait for a signal, or for `stoker umount` to end the keeper; say meanwhile which rules come into force.
 
+    And whether it is read in the order that was said.
+
     Raises MountRefused when the keeper ended by itself.
     """
-    said = ""
+    said = {"tuning": "", "order": ""}
     while not stop.asked and keeper.poll() is None:
         report = read_report(session.run.report)
-        if (line := tuning_line(report.tuning)) and line != said:
-            view.say(line, report)
-        said = line or said
+        for about, line in (("tuning", tuning_line(report.tuning)), ("order", order_line(report.order))):
+            if line and line != said[about]:
+                view.say(line, report)
+                said[about] = line
         time.sleep(_LOOK_EVERY)
     if keeper.poll():
         raise MountRefused(f"the keeper of the mount ended with code {keeper.returncode}: see {session.home.log}")

@@ -32,7 +32,8 @@ class MountSpec(Model):
     ``warm_paths``: what is fetched where it is ``eager``, in this order; empty: everything.
     ``tuning``: file of the rules in force, absolute; None: the built-in ones. ``tuned``: False for no rules at all.
     ``tuning_window``: seconds. ``plugins``: names of the framework plug-ins that are asked. ``observe``: look at who
-    reads it. ``memory_names``, ``memory_bytes``: keep names, and so many bytes of contents, in memory.
+    reads it. ``sampling``: in which order it is read, as JSON; empty: not known. ``memory_names``, ``memory_bytes``:
+    keep names, and so many bytes of contents, in memory.
     ``pages``: bring what was fetched into memory once. ``cpus``: of what fetches; a list, Auto or All.
     ``listing_id``: list the source anew under this name, unless that was done; empty: mount ``version``, which is here.
     """
@@ -52,6 +53,7 @@ class MountSpec(Model):
     tuning_window: float = WINDOW_SECONDS
     plugins: tuple[str, ...] = ()
     observe: bool = False
+    sampling: str = ""
     memory_names: bool = False
     memory_bytes: int | None = None
     pages: bool = False
@@ -61,6 +63,15 @@ class MountSpec(Model):
     def pins(self) -> bool:
         """Return whether something of it stays in memory; how much is for who mounts to say, and no administrator."""
         return self.memory_names or bool(self.memory_bytes)
+
+    @property
+    def order_plugin(self) -> str:
+        """Return the name of the order plug-in that its sampling asks; empty: none."""
+        if not self.sampling:
+            return ""
+        from stoker_api.sampling import parse_sampling_text  # with all orders, which most mounts do without
+
+        return parse_sampling_text(self.sampling).plan().plugin or ""
 
     def plan(self, version: str) -> NodeCache:
         """Return what an operator would ask of this node.

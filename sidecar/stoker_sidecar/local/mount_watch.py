@@ -10,16 +10,20 @@ from stoker_api.node_workload import NodeWorkload
 from stoker_sidecar.agent.acting import NodeActing
 from stoker_sidecar.agent.core.number_windows import WindowTimes
 from stoker_sidecar.agent.core.tuned_rows import told_change
+from stoker_sidecar.agent.followed_order import Tell
 from stoker_sidecar.agent.node_learning import NodeLearning
+from stoker_sidecar.agent.node_orders import NodeOrders
 from stoker_sidecar.agent.node_workloads import NodeWorkloads
 from stoker_sidecar.agent.number_trials import NumberTrials
 from stoker_sidecar.agent.observation import Observation
+from stoker_sidecar.agent.order_plugins import order_plugins
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.rule_trials import RuleTrials
 from stoker_sidecar.agent.tuning_history import TuningHistory
 from stoker_sidecar.linux.fanotify import why_not
 from stoker_sidecar.local.mount_methods import MountMethod
 from stoker_sidecar.local.mount_spec import NAMESPACE, UID, HomePaths, MountSpec, RunPaths
+from stoker_sidecar.local.order_report import OrderReport
 from stoker_sidecar.tuning.core.pace import MOST_TURNS
 from stoker_sidecar.tuning.source import TuningSource
 from stoker_sidecar.tuning.tuner import Tuner
@@ -28,12 +32,14 @@ from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_tuning.rules.facts import SystemFacts
 
 _CGROUPS = Path("/sys/fs/cgroup")
+_ORDER_SECONDS = 1.0  # between two looks at what is known of the order
 
 
 class MountWatch:
     """Follows who reads a mount, acts by it, and learns. ``run`` it beside the agent's other parts.
 
-    ``version``: that is mounted; empty: none yet. ``source``: the rules. ``framework``: of the files, as plug-ins say.
+    ``tell`` hands the fetcher what comes next in the order that the spec says. ``version``: that is mounted; empty:
+    none yet. ``source``: the rules. ``framework``: of the files, as plug-ins say.
     """
 
     def __init__(
@@ -45,6 +51,7 @@ class MountWatch:
         method: MountMethod,
         source: TuningSource,
         *,
+        tell: Tell,
         version: Callable[[], str],
         framework: Callable[[], str],
         system: Callable[[], SystemFacts],
@@ -69,12 +76,16 @@ class MountWatch:
             blind=blind,
         )
         self.learning = NodeLearning(TuningHistory(home.history), self.observation.news)
+        named = (spec.order_plugin,) if spec.order_plugin else ()
+        self._order_plugins = order_plugins(named, run.folder, plan.changes)
+        self._orders = NodeOrders(self._mounted, folders, tell, plan.changes, plugins=self._order_plugins)
+        self.observation.workloads.on_reads = self._orders.take
         self._workloads = NodeWorkloads(
             tuple,
             lambda: self.observation.rows,
             self.observation.news,
             plan.changes,
-            tuned=self.learning.shown,
+            tuned=lambda row: self._orders.shown(self.learning.shown(row)),
             files=lambda: {UID: framework()} if framework() else {},
         )
         self._trials = RuleTrials(source, plan, self.learning, self._workloads.known)
@@ -101,6 +112,14 @@ class MountWatch:
         """What came of the last change of a number or rule; empty before there was one."""
         return told_change(self.learning.decisions[-1]) if self.learning.decisions else ""
 
+    @property
+    def order(self) -> OrderReport:
+        """Whether it is read in the order that its spec says."""
+        view = self._orders.view(UID) if self._spec.sampling else None
+        if view is None:
+            return OrderReport()
+        return OrderReport(state=view.state.value, agreement=view.agreement, message=view.message)
+
     def rows(self) -> tuple[NodeWorkload, ...]:
         """Return what is known now of who reads the mount."""
         return self._workloads.known()
@@ -119,6 +138,19 @@ class MountWatch:
             tasks.create_task(self._acting.run())
             tasks.create_task(self._trials.run(self._acting.tuner))
             tasks.create_task(self._numbers.run(self._acting.tuner))
+            if self._spec.sampling:
+                tasks.create_task(self._orders.run())
+                tasks.create_task(self._order_plugins.run())
+                tasks.create_task(self._tell_order())
+
+    async def _tell_order(self) -> None:
+        """Have the report written when something else is known of the order, until cancelled."""
+        told = self.order
+        while True:
+            await asyncio.sleep(_ORDER_SECONDS)
+            if (now := self.order) != told:
+                told = now
+                self._plan.changes.mark()
 
     def _mounted(self) -> tuple[Published, ...]:
         """Return the mount as a volume of one pod; nothing while it is not mounted."""
@@ -131,7 +163,10 @@ class MountWatch:
             return ()
         files, size = (row.files, row.bytes) if row is not None else (0, 0)
         name = str(self._spec.folder).lstrip("/")
-        request = PublishRequest(UID, self._spec.folder, NAMESPACE, self._spec.source.uri, NAMESPACE, name, UID, True)
+        spec = self._spec
+        request = PublishRequest(
+            UID, spec.folder, NAMESPACE, spec.source.uri, NAMESPACE, name, UID, True, sampling=spec.sampling
+        )
         return (
             Published(
                 request, UID, version, self._found[version], files, size, mode, fuse=mode is not MountMode.NATIVE

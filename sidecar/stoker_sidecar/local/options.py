@@ -41,7 +41,7 @@ class MountOptions:
     Quota and memory in bytes, bandwidth in bytes a second; the window in seconds. ``tuning``: a file of rules that
     could be read, absolute. ``version``: digest, or its beginning; empty: what the source has now. ``warm_paths``:
     what ``warm`` fetches, in this order; empty: everything. ``plugins``: names of framework plug-ins that are
-    installed.
+    installed. ``sampling``: the order that it is read in, checked, as JSON; empty: not known.
     """
 
     source: Source
@@ -64,6 +64,7 @@ class MountOptions:
     tuning_window: float
     plugins: tuple[str, ...]
     observe: bool
+    sampling: str
     memory_names: bool
     memory_bytes: int | None
     pages: bool
@@ -224,6 +225,14 @@ def _add_tuning(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="look at what programs read: stoker top --mount DIR shows it, and rules may ask for it",
     )
+    add(
+        "--sampling",
+        default="",
+        metavar="FILE|JSON",
+        help="the order of what reads the mount, as spec.sampling of a TrainingJob (docs/ORDERS.md), such as "
+        """'{"sampler": "torch-distributed", "seed": 42}': what comes next is fetched, or read into memory, before """
+        "it is asked for; looks at what programs read, as --observe",
+    )
 
 
 def _mount_options(options: argparse.Namespace) -> MountOptions:
@@ -260,7 +269,8 @@ def _mount_options(options: argparse.Namespace) -> MountOptions:
         tuned=not options.no_tuning,
         tuning_window=options.tuning_window,
         plugins=plugins,
-        observe=options.observe,
+        observe=options.observe or bool(options.sampling),
+        sampling=_sampling(options.sampling),
         memory_names=options.memory_names,
         memory_bytes=options.memory_bytes or None,
         pages=options.pages,
@@ -320,6 +330,16 @@ def _tuning(path: Path | None, plugins: tuple[str, ...]) -> Path | None:
 
     read_tuning_file(path, documents_of(plugins))
     return path.absolute()
+
+
+def _sampling(given: str) -> str:
+    """Return the order that is said, checked. Raises ValueError."""
+    if not given:
+        return ""
+    # Late: orders, and YAML, are for mounts that have one.
+    from stoker_sidecar.local.said_sampling import read_sampling_option
+
+    return read_sampling_option(given)
 
 
 def environment_of(options: MountOptions, environment: Mapping[str, str]) -> dict[str, str]:

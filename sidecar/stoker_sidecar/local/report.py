@@ -9,6 +9,7 @@ from stoker_api.names import Reason
 from stoker_api.nodecache import NodeDatasetStatus, NodePhase
 from stoker_api.warm_paths import WarmPathsStatus
 from stoker_sidecar.linux.files import replace_text
+from stoker_sidecar.local.order_report import OrderReport
 from stoker_sidecar.local.tuning_report import TuningReport
 
 _QUOTA = (Reason.QUOTA_EXCEEDED, Reason.QUOTA_TOO_SMALL)
@@ -66,7 +67,7 @@ class Report(Model):
     """What the agent of a mount tells: its stage and figures.
 
     ``message``: why it failed, a sentence. ``listed``: objects found so far. ``row``: the fetcher's figures.
-    ``tuning``: the rules in force.
+    ``tuning``: the rules in force. ``order``: whether it is read as --sampling says.
     """
 
     stage: Stage = Stage.STARTING
@@ -75,6 +76,7 @@ class Report(Model):
     mode: MountMode | None = None
     row: NodeDatasetStatus | None = None
     tuning: TuningReport = TuningReport()
+    order: OrderReport = OrderReport()
 
     @property
     def known(self) -> bool:
@@ -170,6 +172,7 @@ def progress_event(report: Report) -> dict[str, object]:
     out |= {"mode": report.mode.value} if report.mode is not None else {}
     out |= {key: wire[key] for key in keys if key in wire}
     out |= {"tuning": report.tuning.wire()} if report.tuning != TuningReport() else {}
+    out |= {"order": report.order.wire()} if report.order.state else {}
     return out | ({"message": report.message} if report.message else {})
 
 
@@ -206,6 +209,13 @@ def tuning_line(tuning: TuningReport) -> str:
     idle = f"nothing turns {', '.join(tuning.not_turned)} yet" if tuning.not_turned else ""
     said = f"{head}: {matched}" if matched else head
     return "; ".join(filter(None, (said, idle, tuning.tuned, tuning.trouble)))
+
+
+def order_line(order: OrderReport) -> str:
+    """Return ``order: Known``, or ``order: Wrong: read 33 was ...``; empty while too little was read to tell."""
+    if order.state == "Known":
+        return "order: Known, what comes next is ready before it is read"
+    return f"order: {order.state}: {order.message}" if order.state == "Wrong" else ""
 
 
 def for_workstation(message: str) -> str:

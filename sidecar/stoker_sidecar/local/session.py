@@ -90,8 +90,9 @@ class MountSession:
         command += ["--allow-other", "yes"] if self.spec.allow_other else []
         command += ["--confine", "Off"]  # what it reads and writes is one person's own, wherever that lies (ADR 37)
         command += ["--observe", self._observed()]
-        if self.spec.plugins:  # they run as who mounts, whose packages they are
+        if self.spec.plugins or self.spec.order_plugin:  # they run as who mounts, whose packages they are
             command += ["--plugins", ",".join(self.spec.plugins), "--plugins-run-as", ""]
+            command += ["--order-plugins", self.spec.order_plugin]
         return [*command, "--", "--run-dir", str(self.run.folder)]
 
     def _observed(self) -> str:

@@ -50,3 +50,10 @@ def test_settings_are_declared_in_every_stage() -> None:
 
 def test_without_settings_the_dockerfile_stays_as_it_is() -> None:
     assert with_arguments(TWO_STAGES, []) == TWO_STAGES
+
+
+def test_an_image_that_was_built_here_may_be_stood_on() -> None:
+    text = "ARG STOKER\nFROM ${STOKER}\nCOPY a /a\n"
+    assert bases(text, {"STOKER": "stoker:e2e"}, ["stoker:e2e"]) == []
+    with pytest.raises(ValueError, match="FROM stoker:e2e"):
+        bases(text, {"STOKER": "stoker:e2e"})

@@ -20,6 +20,7 @@ from stoker_api.nodecache import (
     NodeDatasetStatus,
     NodeError,
     NodeHardware,
+    NodeOrderPlugin,
     NodePhase,
     NodePlugin,
 )
@@ -91,6 +92,7 @@ class Facts:
     hardware: NodeHardware = field(default_factory=NodeHardware)
     rates: Mapping[str, float] = field(default_factory=dict)  # the best ones of Datasets, by uid
     plugins: tuple[NodePlugin, ...] = ()  # that were asked
+    order_plugins: tuple[NodeOrderPlugin, ...] = ()  # of which something is known
     memory: NodeMemory = field(default_factory=NodeMemory)
     cpus: str = ""  # what the fetcher runs on, and what is wrong with those that were asked for
     origins: tuple[NodeOrigin, ...] = ()
@@ -134,6 +136,7 @@ def node_status(facts: Facts, conditions: Iterable[Condition] = ()) -> NodeCache
         confinement=facts.confinement,
         observer=facts.observer,
         plugins=facts.plugins,
+        order_plugins=facts.order_plugins,
         hardware=facts.hardware,
         capacity_bytes=facts.disk.capacity,
         used_bytes=facts.disk.used,

@@ -27,6 +27,7 @@ from stoker_sidecar.fetcher.download.pipeline import Slot
 from stoker_sidecar.fetcher.download.policy import DownloadKey, DownloadPolicy, Prefetcher
 from stoker_sidecar.fetcher.space.budget import VersionSpace
 from stoker_sidecar.fetcher.space.making_way import make_way
+from stoker_sidecar.fetcher.space.next_epoch import NextEpochRoom
 from stoker_sidecar.linux.files import is_there
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.manifest import Entry
@@ -50,6 +51,7 @@ class Fetching:
     _downloads: dict[DownloadKey, Download] = field(default_factory=dict)
     from_others: FromOthers = field(init=False)
     transients: Transients = field(init=False)  # what is read through and not kept
+    next_epoch: NextEpochRoom = field(init=False)
     _writer: PieceWriter = field(init=False)
     _policy: DownloadPolicy = field(init=False)
     _prefetcher: Prefetcher = field(init=False)
@@ -63,6 +65,7 @@ class Fetching:
         self._folder, self._digest = str(self.version.paths.folder), self.version.paths.folder.name
         self._writer = PieceWriter(self.version, self.space, self.context)
         self.transients = self._writer.transients
+        self.next_epoch = NextEpochRoom(self.version, self.space)
         self._policy = self.context.settings.policy(self.version, self.space)
         self._prefetcher = Prefetcher(self.version, pipeline.readahead, pipeline.bounds.readahead_bytes)
         self.from_others = FromOthers(self._writer, self.admits, self._downloads.keys())
@@ -330,6 +333,8 @@ class Fetching:
         kept = self.admits(entry)
         if not kept and lane is Lane.DEMAND:
             kept = self._policy.make_room(entry.size)
+        if not kept and lane is not Lane.WARM:
+            kept = self.next_epoch.make_room(entry, self.tuning)
         if not (kept or self.transients.lets_pass(lane, entry.size)):
             return None
         download.reserved = entry.size if kept else 0

@@ -78,11 +78,12 @@ def _leavers(version: CachedVersion, manifest: Manifest, here: bytes) -> Iterato
         while (ino := here.rfind(rank, 0, ino)) > 0:
             entry = manifest.entry(ino)
             # What another version holds too would free nothing.
-            if entry is not None and _is_alone(version.paths.tree / manifest.path_of(entry)):
+            if entry is not None and is_alone(version.paths.tree / manifest.path_of(entry)):
                 yield Ranked(ino, entry.size, rank)
 
 
-def _is_alone(path: Path) -> bool:
+def is_alone(path: Path) -> bool:
+    """Tell whether a file is there and has no other name, so that its bytes are free when it leaves. Blocks briefly."""
     try:
         return path.lstat().st_nlink == 1
     except OSError:

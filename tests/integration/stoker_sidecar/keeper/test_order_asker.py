@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from stoker_orders.predictors.interface import OrderQuestion
+from stoker_plugins.orders import check_loaded
 from stoker_sidecar.linux import landlock
+from stoker_sidecar.wire.plugins_protocol import ToldAnswer
 from stoker_tuning.frameworks.answers import PluginRefusedError
 from tests.support.asked_plugins import (
     AskingNode,
@@ -19,7 +21,7 @@ from tests.support.asked_plugins import (
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.root, pytest.mark.expected_logs("")]
-NAMES = ("good", "raises", "ends", "greedy", "lies", "tries", "absent", "numpy-legacy")
+NAMES = ("good", "raises", "ends", "greedy", "lies", "tries", "broken", "orderless", "absent", "numpy-legacy")
 held = pytest.mark.skipif(bool(landlock.shortcoming(landlock.abi())), reason="this kernel's Landlock holds nobody")
 ASKED = OrderQuestion(1000, seed=3, parameters=(("a", "b"),))
 _TRIES = """
@@ -55,6 +57,8 @@ def node() -> Iterator[AskingNode]:
             write_order_plugin(node.site, "greedy", "def order(self, asked): return bytearray(10**9)")
             write_order_plugin(node.site, "lies", "def order(self, asked): return [asked['samples']]")
             write_order_plugin(node.site, "tries", _TRIES)
+            write_order_plugin(node.site, "broken", "import no_such_package")
+            write_order_plugin(node.site, "orderless", "order = 3")
             install_example(node.site, "order_plugin")
             yield node
 
@@ -80,6 +84,33 @@ def test_one_that_is_wrong_is_refused_and_the_next_one_is_asked(node: AskingNode
     with pytest.raises(PluginRefusedError, match=sentence):
         node.order(name, ASKED)
     assert list(node.order("good", ASKED)) == list(range(1000))
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("absent", "it is not installed in this image"),
+        ("broken", "it failed: ModuleNotFoundError: No module named 'no_such_package'"),
+        ("orderless", "it failed: TypeError: its order is no method"),
+    ],
+)
+def test_one_that_cannot_be_loaded_is_told_before_a_job_asks_it(node: AskingNode, name: str, sentence: str) -> None:
+    told = node.look(name)
+    with pytest.raises(PluginRefusedError, match=sentence):
+        check_told(told)
+
+
+def test_one_that_can_be_loaded_is_told_with_its_package_and_asked_for_nothing(node: AskingNode) -> None:
+    for name, package in (("numpy-legacy", "stoker-numpy-legacy 0.1.0"), ("raises", "stoker-raises 1")):
+        told = node.look(name)
+        check_told(told)
+        assert told.origin == package
+
+
+def check_told(told: ToldAnswer) -> None:
+    if told.refused:
+        raise PluginRefusedError(told.refused)
+    check_loaded(told.name, told.said)
 
 
 def test_no_asker_runs_while_nobody_asks(node: AskingNode) -> None:

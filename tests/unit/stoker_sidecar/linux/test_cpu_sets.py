@@ -73,6 +73,7 @@ NODES = [frozenset(range(4)), frozenset(range(4, 8))]
         (NODES, ALL),
         ([NODES[0], frozenset()], ALL),  # one of the disks is near none
         ([frozenset({90})], ALL),  # none of those may be used
+        ([ALL, ALL], ALL),  # a machine of one node
     ],
 )
 def test_by_default_those_near_every_cache_disk_are_taken(near: list[frozenset[int]], cpus: frozenset[int]) -> None:
@@ -130,6 +131,13 @@ def test_a_disk_that_is_made_of_others_is_where_all_of_them_are(tmp_path: Path) 
     other.mkdir()
     (raid / "slaves/other").symlink_to(other)
     assert numa_node_of(raid, tmp_path / "sys") is None
+
+
+def test_by_default_nothing_is_left_out_on_a_machine_of_one_node() -> None:
+    if len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) > 1:
+        pytest.skip("this machine has several")
+    choice = choose_cpus(None, usable_cpus(), cpus_near([Path("/var/tmp"), Path("/")]))
+    assert (choice.cpus, choice.why, choice.trouble) == (usable_cpus(), "all that can be used", "")
 
 
 def test_this_machine_can_be_looked_at() -> None:

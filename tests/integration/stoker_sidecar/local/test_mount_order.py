@@ -1,0 +1,107 @@
+"""A mount that is read in the order that --sampling says: known, read ahead, shown; another seed is found wrong."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from stoker_orders.predictors.samplers import SAMPLERS, SamplerName
+from stoker_sidecar.local.report import Report, read_report
+from stoker_sidecar.local.session import all_sessions
+from tests.support.s3 import S3Server
+from tests.support.stoker_mount import SECONDS, StokerMount
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.root
+COUNT, SEED, EPOCHS = 500, 3, 40
+FILES = {f"set/train/{n % 5}/{n:03}.jpg": os.urandom(1000) for n in range(COUNT)}
+NOBODY = 65534
+# Reads the files whose numbers come on standard input, by class and name.
+_READER = """
+import json, pathlib, sys, time
+names = sorted((pathlib.Path(sys.argv[1]) / "train").glob("*/*"))
+for sample in json.load(sys.stdin):
+    names[sample].read_bytes()
+    time.sleep(0.004)
+time.sleep(600)
+"""
+
+
+def sampling(seed: int = SEED) -> str:
+    return json.dumps({"sampler": "torch-distributed", "seed": seed, "epochs": EPOCHS, "files": {"path": "train"}})
+
+
+def order(epochs: int = EPOCHS) -> list[int]:
+    sampler = SAMPLERS[SamplerName.TORCH_DISTRIBUTED]
+    return [sample for epoch in range(epochs) for sample in sampler.order(COUNT, SEED + epoch, epoch)]
+
+
+@contextmanager
+def reading(stoker: StokerMount, samples: list[int]) -> Iterator[None]:
+    """Read the mount in this order."""
+    command = stoker.as_user(sys.executable, "-c", _READER, str(stoker.data))
+    with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        json.dump(samples, process.stdin)
+        process.stdin.close()
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+def report(stoker: StokerMount) -> Report:
+    (session,) = all_sessions(stoker.runs)
+    return read_report(session.run.report)
+
+
+def top(stoker: StokerMount) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(stoker.run("top", "--mount", str(stoker.data), "-o", "json").stdout)
+    return rows
+
+
+@pytest.mark.usefixtures("fuse_for_all")
+@pytest.mark.parametrize("user", [0, NOBODY])
+def test_of_a_mount_that_is_whole_what_comes_next_is_read_into_memory(server: S3Server, user: int) -> None:
+    with StokerMount(server, uid=user) as stoker:
+        stoker.mount("--warm", "--sampling", sampling())
+        with reading(stoker, order()):
+            wait_until(lambda: report(stoker).order.message.endswith("read ahead from the disk into memory"), SECONDS)
+            seen = report(stoker).order
+            assert (seen.state, seen.agreement) == ("Known", 100)
+            if not user:  # a row is there within 10 s, whoever mounts
+                wait_until(lambda: [row.get("order") for row in top(stoker)] == ["Known"], SECONDS)
+        stoker.umount()
+        assert not stoker.leftovers()
+
+
+@pytest.mark.usefixtures("fuse_for_all")
+def test_of_a_cold_mount_what_comes_next_is_fetched_before_it_is_asked_for(server: S3Server) -> None:
+    with StokerMount(server, uid=NOBODY) as stoker:
+        stoker.mount("--sampling", sampling())
+        with reading(stoker, order()[:150]):
+            wait_until(lambda: report(stoker).order.state == "Known", SECONDS)
+
+            def fetched() -> int:
+                row = report(stoker).row
+                return row.warm_files if row is not None else 0
+
+            wait_until(lambda: fetched() == COUNT, SECONDS)
+        stoker.umount()
+
+
+@pytest.mark.usefixtures("fuse_for_all")
+def test_another_seed_is_found_wrong_and_said_in_the_foreground(server: S3Server) -> None:
+    with StokerMount(server, uid=NOBODY) as stoker:
+        command = stoker.start("mount", "s3://data/set", str(stoker.data), "-f", "--warm", "--sampling", sampling(99))
+        wait_until(lambda: stoker.mode() != "" and report(stoker).known, SECONDS)
+        with reading(stoker, order()):
+            wait_until(lambda: report(stoker).order.state == "Wrong", SECONDS)
+        assert "look at sampler, seed" in report(stoker).order.message
+        assert command.stderr is not None
+        assert any("order: Wrong: read " in line for line in command.stderr)
