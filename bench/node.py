@@ -39,7 +39,7 @@ _PEER_PORT = 8082
 
 @dataclass(frozen=True)
 class Place:
-    """Where a node is in a network: its ``host``, and the ``api_address`` of this process, as it reaches it.
+    """Where a node is in a network: its ``host``, and the ``api_address`` at which it reaches this process.
 
     ``peer_secret``: by which the nodes of the network know each other.
     """
@@ -66,8 +66,8 @@ class Volume:
 class Node:
     """A node without a cluster, as a context manager: its sidecar, its API server, its pods' volumes.
 
-    ``folder`` lies on the cache disk and has a short name; nothing of it stays. ``place``: in a network; None: it has no
-    neighbours, and the network of this process.
+    ``folder`` lies on the cache disk and has a short name; nothing of it stays. ``place``: in a network; None: it has
+    no neighbours, and the network of this process.
     """
 
     def __init__(

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.herd.grid import neighbours, row_of
-from stoker_sidecar.fetcher.core.division import OWN, DividedFile, wanted
 from bench.herd.grid_turns import MOST_LEVEL, grid_takes, grid_turns
+from stoker_sidecar.fetcher.core.division import OWN, DividedFile, wanted
 
 SMALL = 50_000
 
