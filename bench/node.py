@@ -38,7 +38,7 @@ _PEER_PORT = 8082
 
 
 @dataclass(frozen=True)
-class Place:
+class NetworkPlace:
     """Where a node is in a network: its ``host``, and the ``api_address`` at which it reaches this process.
 
     ``peer_secret``: by which the nodes of the network know each other.
@@ -77,7 +77,7 @@ class Node:
         *,
         endpoint: str = "",
         switches: Switches | None = None,
-        place: Place | None = None,
+        place: NetworkPlace | None = None,
     ) -> None:
         self._folder = folder
         self._endpoint = endpoint or server.endpoint

@@ -6,7 +6,7 @@ from statistics import median
 
 from bench.environment import Environment
 from bench.herd.decisions import NodeDecisions, divided_by_a_grid, divided_by_the_operator
-from bench.herd.model import Herd, Lines, Outcome
+from bench.herd.model import Herd, Lines, HerdOutcome
 from bench.report import Row
 from bench.scale import HerdSize
 from bench.systems import STOKER
@@ -45,7 +45,7 @@ def measure(env: Environment) -> Iterator[Row]:
             yield from _rows(case, system, outcome(size, system, gone), size.pieces, gone)
 
 
-def outcome(size: HerdSize, system: str, dead: frozenset[int] = frozenset()) -> Outcome:
+def outcome(size: HerdSize, system: str, dead: frozenset[int] = frozenset()) -> HerdOutcome:
     """Return what comes of a herd that decides as ``system`` does. Pure."""
     decide, spread = _WAYS[system]
     files = [DividedFile(ino, size.size, True) for ino in range(1, size.pieces + 1)]
@@ -53,7 +53,7 @@ def outcome(size: HerdSize, system: str, dead: frozenset[int] = frozenset()) -> 
     return Herd(decisions, size.pieces, size.size, _LINES, dead=dead, spread=spread, seed=_SEED).run()
 
 
-def _rows(case: str, system: str, found: Outcome, pieces: int, dead: frozenset[int]) -> Iterator[Row]:
+def _rows(case: str, system: str, found: HerdOutcome, pieces: int, dead: frozenset[int]) -> Iterator[Row]:
     living = [gets for number, gets in enumerate(found.gets) if number not in dead]
     middle = median(living)
     # Where most ask for nothing, one counts for them.
