@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.measure import drop_page_cache
 from bench.meter import Meter
-from bench.node import Node, NetworkPlace
+from bench.node import NetworkPlace, Node
 from bench.objects import write_objects
 from bench.peers import s5cmd_copy
 from bench.proxy import PROFILES, DelayingProxy

@@ -6,7 +6,7 @@ from statistics import median
 
 from bench.environment import Environment
 from bench.herd.decisions import NodeDecisions, divided_by_a_grid, divided_by_the_operator
-from bench.herd.model import Herd, Lines, HerdOutcome
+from bench.herd.model import Herd, HerdOutcome, Lines
 from bench.report import Row
 from bench.scale import HerdSize
 from bench.systems import STOKER

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from bench.environment import Environment
 from bench.measure import drop_page_cache, machine_ticks, tree_cpu_seconds, wait_until
 from bench.network import NETWORK, Network
-from bench.node import Node, NetworkPlace, Volume
+from bench.node import NetworkPlace, Node, Volume
 from bench.report import Cost, Row
 from bench.scale import SharedCorpus
 from bench.server import S3Server
