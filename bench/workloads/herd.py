@@ -13,8 +13,7 @@ from bench.systems import STOKER
 from stoker_sidecar.fetcher.core.division import DividedFile
 
 WORKLOAD = "herd"
-SPREAD = "Stoker, if each began elsewhere"
-GRID = "a grid, each beginning elsewhere"
+GRID = "a grid of neighbours"
 ALONE = "one node alone"
 GETS = "GETs at the bucket, x the pieces"
 MOST = "GETs of one node at most, x the median"
@@ -25,7 +24,6 @@ _Decide = Callable[[int, Sequence[DividedFile]], list[NodeDecisions]]
 # How nodes decide; and whether each begins at a place of its own with what others give.
 _WAYS: dict[str, tuple[_Decide, bool]] = {
     STOKER: (divided_by_the_operator, False),
-    SPREAD: (divided_by_the_operator, True),
     GRID: (divided_by_a_grid, True),
 }
 _DEAD = 10  # of so many nodes one is dead from the start, in the harder case

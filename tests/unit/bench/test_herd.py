@@ -5,7 +5,7 @@ import pytest
 from bench.herd.shared_line import SharedLine
 from bench.scale import HerdSize
 from bench.systems import STOKER
-from bench.workloads.herd import GRID, SPREAD, outcome
+from bench.workloads.herd import GRID, outcome
 
 SIZE = HerdSize(nodes=40, pieces=160, size=2**20)
 
@@ -40,7 +40,7 @@ def test_a_node_alone_fetches_everything_once_at_its_lines_pace() -> None:
     assert (found.gets, found.seconds) == ((160,), pytest.approx(160 * 2**20 / 1.25e8, abs=1.1))
 
 
-@pytest.mark.parametrize("system", [STOKER, SPREAD, GRID])
+@pytest.mark.parametrize("system", [STOKER, GRID])
 def test_a_herd_asks_for_one_copy(system: str) -> None:
     assert sum(outcome(SIZE, system).gets) == SIZE.pieces
 
