@@ -119,8 +119,8 @@ Nothing here is measured: nodes, lines and the bucket are a model, event by even
 of the bucket, whose transfers share its line evenly; a piece is a file of 8 MiB. Whom each node asks, and for what, is
 decided by the product's own functions: the operator's plan, and those of the fetcher; the order, and how much is asked
 for at a time, are the model's, after those of the fetcher. Nodes begin within a second. Beside it stands another plan:
-a grid, in which nodes that differ in one coordinate ask each other, each takes an even share from the bucket, and begins
-at a place of its own with what others give.
+a grid, in which nodes that differ in one coordinate ask each other, each takes an even share from the bucket, and
+begins at a place of its own with what others give.
 """,
 }
 
