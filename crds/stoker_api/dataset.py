@@ -83,7 +83,7 @@ class ObservePolicy(StrEnum):
     OFF = "Off"
 
 
-class Neighbours(StrEnum):
+class NeighbourPolicy(StrEnum):
     """Whether nodes that are to have a Dataset give it to each other."""
 
     AUTO = "Auto"  # where several are to have it
@@ -170,12 +170,12 @@ class Warm(Model):
         ),
     ] = False
     neighbours: Annotated[
-        Neighbours,
+        NeighbourPolicy,
         Field(
             description="Auto: nodes that are to have it fetch it from the source once, and give it to each other. "
             "Off: each fetches all of it from the source."
         ),
-    ] = Neighbours.AUTO
+    ] = NeighbourPolicy.AUTO
 
 
 class Refresh(Model):

@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from itertools import chain
 
 from stoker_api import names
-from stoker_api.dataset import Cache, Dataset, Neighbours, WarmPolicy
+from stoker_api.dataset import Cache, Dataset, NeighbourPolicy, WarmPolicy
 from stoker_api.endpoint import is_address
 from stoker_api.meta import parse_quantity, shortened
 from stoker_api.names import Reason
@@ -158,7 +158,7 @@ def entry_of(
 
 def dividing(view: ClusterView, plan: DatasetPlan) -> Mapping[str, Mapping[str, object]]:
     """Return by node which others may give it files, and what else nodes that divide a Dataset have to know."""
-    if plan.dataset.spec.warm.neighbours is Neighbours.OFF:
+    if plan.dataset.spec.warm.neighbours is NeighbourPolicy.OFF:
         return {}
     holders = plan.placement.nodes(Role.REPLICA, Role.USER) if wants_warming(plan) else ()
     reachable = [node for node in holders if node in view.node_caches]

@@ -26,7 +26,7 @@ _TURN = 1.0
 _DEFAULT = UploadLimits()
 
 
-class Refusal(StrEnum):
+class PeerRefusal(StrEnum):
     """Why another node was not given what it asked for."""
 
     STRANGER = "Stranger"  # the operator did not name it for this Dataset and version
@@ -34,7 +34,7 @@ class Refusal(StrEnum):
     MISSING = "Missing"  # it is not here, or not any more
 
 
-class _Span(NamedTuple):
+class _WantedSpan(NamedTuple):
     """What is asked for: ``length`` bytes from ``offset`` on, of a file of ``size``; ``part``: where it may lie."""
 
     path: str
@@ -64,7 +64,7 @@ class PeerFiles:
         self._uploads = Uploads(limits)
         self._slots = asyncio.Semaphore(limits.served)
         self.given: Counter[str] = Counter()
-        self.refused: Counter[Refusal] = Counter()
+        self.refused: Counter[PeerRefusal] = Counter()
 
     def add_to(self, application: web.Application) -> None:
         """Answer there, below ``/files``."""
@@ -73,7 +73,7 @@ class PeerFiles:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         uid, digest = request.match_info["uid"], request.match_info["digest"]
         if self._limits.at_once == 0 or not self._may_have(request.remote, uid, digest):
-            self.refused[Refusal.STRANGER] += 1
+            self.refused[PeerRefusal.STRANGER] += 1
             return web.Response(status=403, text="this node is not among those that are to have this version\n")
         if "path" not in request.query:
             return await self._have(uid, digest)
@@ -97,24 +97,24 @@ class PeerFiles:
         headers = {"Stoker-Arrived": str(reply.arrived), "Stoker-Pieces": str(len(reply.pieces))}
         return web.Response(body=reply.files + reply.pieces, headers=headers)
 
-    async def _give(self, request: web.Request, uid: str, digest: str, span: _Span) -> web.StreamResponse:
+    async def _give(self, request: web.Request, uid: str, digest: str, span: _WantedSpan) -> web.StreamResponse:
         paths = self._folders.paths(uid, digest)
         if paths is None:
-            return self._refuse(Refusal.MISSING, 404)
+            return self._refuse(PeerRefusal.MISSING, 404)
         try:
             async with asyncio.timeout(_TURN):
                 await self._slots.acquire()
         except TimeoutError:
-            return self._refuse(Refusal.BUSY, 503)
+            return self._refuse(PeerRefusal.BUSY, 503)
         try:
             return await self._send(request, uid, paths, span)
         finally:
             self._slots.release()
 
-    async def _send(self, request: web.Request, uid: str, paths: VersionPaths, span: _Span) -> web.StreamResponse:
+    async def _send(self, request: web.Request, uid: str, paths: VersionPaths, span: _WantedSpan) -> web.StreamResponse:
         descriptor = await asyncio.to_thread(_open, paths, span)
         if descriptor is None:
-            return self._refuse(Refusal.MISSING, 404)
+            return self._refuse(PeerRefusal.MISSING, 404)
 
         async def pace(size: int) -> None:
             self.given[uid] += size
@@ -126,25 +126,27 @@ class PeerFiles:
         finally:
             os.close(descriptor)
 
-    def _refuse(self, why: Refusal, status: int) -> web.Response:
+    def _refuse(self, why: PeerRefusal, status: int) -> web.Response:
         self.refused[why] += 1
         return web.Response(status=status)
 
 
-def _span(request: web.Request) -> _Span | None:
+def _span(request: web.Request) -> _WantedSpan | None:
     """Read what is asked for; None: it cannot be meant. Without an offset it is the whole file."""
     query = request.query
     if "offset" not in query:
-        return _Span(query["path"])
+        return _WantedSpan(query["path"])
     try:
-        span = _Span(query["path"], query.get("part", ""), *(int(query[name]) for name in ("offset", "length", "size")))
+        span = _WantedSpan(
+            query["path"], query.get("part", ""), *(int(query[name]) for name in ("offset", "length", "size"))
+        )
     except (KeyError, ValueError):
         return None
     within = span.offset >= 0 and 0 < span.length <= PIECE and span.offset + span.length <= span.size
     return span if within and span.offset % PIECE == 0 else None
 
 
-def _open(paths: VersionPaths, span: _Span) -> int | None:
+def _open(paths: VersionPaths, span: _WantedSpan) -> int | None:
     """Open the file that has these bytes: the whole one, or that in the making. Blocks. None: they are not here."""
     with suppress(OSError, ValueError):  # not whole here, no file, or no name
         descriptor = open_file_beneath(paths.root, paths.tree / span.path)

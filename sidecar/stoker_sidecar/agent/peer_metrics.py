@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from stoker_sidecar.agent.peer_files import PeerFiles, Refusal
+from stoker_sidecar.agent.peer_files import PeerFiles, PeerRefusal
 from stoker_sidecar.agent.plan import NodePlan
 
 
@@ -25,6 +25,6 @@ class PeerCollector(Collector):
         yield sent
         text = "Files and pieces that other nodes asked for and were not given, by why."
         refused = CounterMetricFamily("stoker_peer_refused", text, labels=("reason",))
-        for reason in Refusal:
+        for reason in PeerRefusal:
             refused.add_metric((reason,), self._files.refused[reason])
         yield refused

@@ -273,6 +273,8 @@ def test_a_bare_off_of_yaml_turns_overlays_off() -> None:
         ({"sidecar": {"endpoints": {"allow": ["localhost"]}}}, "allow"),
         ({"sidecar": {"fetch": {"workers": "auto"}}}, "workers"),
         ({"sidecar": {"overlay": "On"}}, "overlay"),
+        ({"sidecar": {"neighbours": {"uploads": -1}}}, "uploads"),
+        ({"sidecar": {"neighbours": {"bytesPerSecond": "fast"}}}, "bytesPerSecond"),
         ({"sidecar": {"observe": {"mode": "On"}}}, "observe"),
         ({"sidecar": {"observe": {"cpu": "5%"}}}, "cpu"),
         ({"sidecar": {"plugins": ["No Name"]}}, "plugins"),
@@ -298,6 +300,22 @@ def test_overlays_are_tried_and_other_processes_not_seen_unless_asked_for(
     pod = sidecar["spec"]["template"]["spec"]
     (overlay,) = (one["value"] for one in pod["containers"][0]["env"] if one["name"] == "STOKER_OVERLAY")
     assert (overlay, pod["hostPID"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, ("Auto", "16", "0")),
+        ({"mode": False}, ("Off", "16", "0")),
+        ({"uploads": 4, "bytesPerSecond": "500Mi"}, ("Auto", "4", "500Mi")),
+    ],
+)
+def test_nodes_give_each_other_what_they_are_to_have_unless_it_is_off(
+    values: Mapping[str, Any], expected: tuple[str, str, str]
+) -> None:
+    (sidecar,) = of_kind(render({"sidecar": {"neighbours": values}}), "DaemonSet")
+    names = ("STOKER_NEIGHBOURS", "STOKER_PEER_UPLOADS", "STOKER_PEER_BYTES_PER_SECOND")
+    assert tuple(variable(sidecar, name) for name in names) == expected
 
 
 @pytest.mark.parametrize(("enabled", "operator", "sidecar"), [(True, "true", "On"), (False, "false", "Off")])

@@ -9,7 +9,7 @@ _SLOWEST = 4_000_000
 
 
 class UploadLimits(NamedTuple):
-    """``at_once``: files and pieces that are given at a time, to all nodes together; 0: nothing is given.
+    """What is given at most. ``at_once``: files and pieces at a time, to all nodes together; 0: nothing is given.
 
     ``bytes_per_second``: 0 for no limit.
     """

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from stoker_sidecar.fetcher.core.division import OWN, PIECES, Wanted, takes, wanted, wanted_pieces
-from stoker_sidecar.fetcher.download.division import PATIENCE, Division
 from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Having, Neighbours
+from stoker_sidecar.fetcher.download.node_division import PATIENCE, Division
 from stoker_sidecar.fetcher.download.parts import chunk_count, chunk_span, is_whole
 from stoker_sidecar.fetcher.download.warming import MarkedOrder, WarmPass
 from stoker_sidecar.fetcher.download.wishes import GivenCopy, Wish, Wishes, WishKey

@@ -6,9 +6,9 @@ from pathlib import Path
 from stoker_api.nodecache import NodeDataset
 from stoker_sidecar.fetcher.core.lanes import WarmShare
 from stoker_sidecar.fetcher.download.divided_pass import DividedPass
-from stoker_sidecar.fetcher.download.division import Division
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.neighbours import Meet
+from stoker_sidecar.fetcher.download.node_division import Division
 from stoker_sidecar.fetcher.download.warming import AccessOrder, WarmLimits, WarmPass
 
 

@@ -15,7 +15,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from stoker_api.meta import ObjectMeta
 from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset
 from stoker_sidecar.agent.core.uploads import UploadLimits
-from stoker_sidecar.agent.peer_files import PeerFiles, Refusal
+from stoker_sidecar.agent.peer_files import PeerFiles, PeerRefusal
 from stoker_sidecar.agent.peers import PeerServer
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.errors import FetcherUnavailable
@@ -191,7 +191,7 @@ async def test_what_is_given_and_refused_is_counted(tmp_path: Path) -> None:
         for path in ("large", "missing"):
             async with client.get(where, params={"path": path}) as answer:
                 await answer.read()
-    assert (given.given[UID], given.refused[Refusal.MISSING]) == (3_000_000, 1)
+    assert (given.given[UID], given.refused[PeerRefusal.MISSING]) == (3_000_000, 1)
 
 
 async def test_a_node_for_which_this_one_stands_before_the_source_is_answered(tmp_path: Path) -> None:

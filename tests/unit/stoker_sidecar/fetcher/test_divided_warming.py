@@ -105,7 +105,7 @@ async def nodes(
 async def begin(node: CacheNodeUnderTest, digest: str, position: int, count: int = 2, **more: Any) -> None:
     """Have it warmed up, divided with the others."""
     peers = [name for name in NAMES[:count] if name != NAMES[position]]
-    entry = {"listingId": "1", "peers": peers, "position": position} | more
+    entry: dict[str, Any] = {"listingId": "1", "peers": peers, "position": position} | more
     await node.configure(version=digest, eager=True, **entry)
 
 
