@@ -11,7 +11,7 @@ from typing import NamedTuple
 from bench.herd.decisions import NodeDecisions
 from bench.herd.shared_line import SharedLine
 from stoker_sidecar.fetcher.core.division import OWN, PeerProgress, wanted
-from stoker_sidecar.fetcher.download.division import PATIENCE
+from stoker_sidecar.fetcher.download.node_division import PATIENCE
 from stoker_sidecar.fetcher.download.wishes import GivenCopy
 
 # As in DividedPass: seconds between two looks at the others, at first and later; those in which nothing came at all;
