@@ -22,8 +22,8 @@ _TICK_SECONDS = 0.2
 class ApiStub:
     """A Kubernetes API server with one NodeCache and one Secret, as a context manager.
 
-    ``plan`` sets the desired state of the node; ``status`` is the status that the agent wrote last. ``address``: of this
-    machine, where it listens. ``peer_secret``: by which nodes know each other, as its files; none without it.
+    ``plan`` sets the desired state of the node; ``status`` is the status that the agent wrote last. ``address``: of
+    this machine, where it listens. ``peer_secret``: by which nodes know each other, as its files; none without it.
     """
 
     def __init__(

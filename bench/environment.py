@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.measure import drop_page_cache
 from bench.meter import Meter
-from bench.node import Node, Place
+from bench.node import NetworkPlace, Node
 from bench.objects import write_objects
 from bench.peers import s5cmd_copy
 from bench.proxy import PROFILES, DelayingProxy
@@ -67,7 +67,11 @@ class Environment:
                 spent[system] += time.monotonic() - start
 
     def node(
-        self, endpoint: str = "", switches: Switches | None = None, name: str = "node", place: Place | None = None
+        self,
+        endpoint: str = "",
+        switches: Switches | None = None,
+        name: str = "node",
+        place: NetworkPlace | None = None,
     ) -> Node:
         """Return a node with an empty cache, to be used as a context manager. ``place``: in a network, or None."""
         return Node(self.scratch / name, self.server, endpoint=endpoint, switches=switches, place=place)

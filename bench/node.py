@@ -38,8 +38,8 @@ _PEER_PORT = 8082
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a node is in a network: its ``host``, and the ``api_address`` of this process, as it reaches it.
+class NetworkPlace:
+    """Where a node is in a network: its ``host``, and the ``api_address`` at which it reaches this process.
 
     ``peer_secret``: by which the nodes of the network know each other.
     """
@@ -66,8 +66,8 @@ class Volume:
 class Node:
     """A node without a cluster, as a context manager: its sidecar, its API server, its pods' volumes.
 
-    ``folder`` lies on the cache disk and has a short name; nothing of it stays. ``place``: in a network; None: it has no
-    neighbours, and the network of this process.
+    ``folder`` lies on the cache disk and has a short name; nothing of it stays. ``place``: in a network; None: it has
+    no neighbours, and the network of this process.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Node:
         *,
         endpoint: str = "",
         switches: Switches | None = None,
-        place: Place | None = None,
+        place: NetworkPlace | None = None,
     ) -> None:
         self._folder = folder
         self._endpoint = endpoint or server.endpoint

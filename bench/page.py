@@ -109,16 +109,18 @@ _ABOUT = {
     "neighbours": """\
 
 Bucket and nodes are network namespaces on one bridge, each behind a line that tc holds to the rate of the case, in each
-direction. Nodes are whole sidecars, each with an API server that plans for it as the operator does; they list first, and
-the time runs from the plan that has all of them warm the version until the last of them has it. They share this machine's
-cores, so lines are a twentieth or a tenth of 1 Gbit/s, and the last column says how busy the cores were.
+direction. Nodes are whole sidecars, each with an API server that plans for it as the operator does; they list first,
+and the time runs from the plan that has all of them warm the version until the last of them has it. They share this
+machine's cores, so lines are a twentieth of 1 Gbit/s, or three, and the last column says how busy the cores were.
 """,
     "herd": """\
 
-Nothing here is measured: nodes, lines and the bucket are a model, event by event, with 1 Gbit/s a node and 10 Gbit/s of
-the bucket, whose transfers share its line evenly. What each node asks whom for is decided by the product's own functions:
-the operator's plan, and those of the fetcher. Nodes begin within a second, look at each other twice a second, and have 16
-transfers at a time.
+Nothing here is measured: nodes, lines and the bucket are a model, event by event, with 1 Gbit/s a node and 10 Gbit/s
+of the bucket, whose transfers share its line evenly; a piece is a file of 8 MiB. Whom each node asks, and for what, is
+decided by the product's own functions: the operator's plan, and those of the fetcher; the order, and how much is asked
+for at a time, are the model's, after those of the fetcher. Nodes begin within a second. Beside it stands another plan:
+a grid, in which nodes that differ in one coordinate ask each other, each takes an even share from the bucket, and
+begins at a place of its own with what others give.
 """,
 }
 

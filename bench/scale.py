@@ -202,13 +202,13 @@ _QUICK = Scale(
     sharing=Sharing((2,), (SharedCorpus("100 files of 100 KiB", Corpus(100, SMALL_BYTES, 4), 100),)),
     herd=HerdSize(64, 256),
 )
-# Of 1 Gbit/s a twentieth and a tenth: two cores have all nodes' work to do, and the bucket's.
+# Of 1 Gbit/s a twentieth, or three: two cores have all nodes' work to do, and the bucket's.
 _SHARING = Sharing(
     (2, 4, 8),
     (
-        SharedCorpus("320 files of 100 KiB", Corpus(320, SMALL_BYTES, 4), 50),
-        SharedCorpus("12 shards of 10 MB", Corpus(12, 10_000_000, 1), 100),
-        SharedCorpus("one file of 120 MB", Corpus(1, 120_000_000, 1), 100),
+        SharedCorpus("256 files of 100 KiB", Corpus(256, SMALL_BYTES, 4), 50),
+        SharedCorpus("12 shards of 9 MB", Corpus(12, 9_000_000, 1), 150),
+        SharedCorpus("one file of 96 MB", Corpus(1, 96_000_000, 1), 150),
     ),
 )
 _DEFAULT = Scale(

@@ -4,14 +4,14 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from bench.herd.grid import neighbours
+from bench.herd.grid_turns import grid_takes, grid_turns
 from stoker_api.dataset import Dataset
 from stoker_api.nodecache import NodeCache, NodeDataset
-from bench.herd.grid import neighbours
 from stoker_operator.core.dataset_decision import decide_datasets
 from stoker_operator.core.resources import Resources
 from stoker_operator.core.views import ClusterView, NodeView
 from stoker_sidecar.fetcher.core.division import DividedFile, takes, turns
-from bench.herd.grid_turns import grid_takes, grid_turns
 
 _VERSION = "d" * 64
 _PORT = 8082

@@ -1,9 +1,9 @@
 """Which of many nodes fetches a piece of a cold version from its source, where each knows its neighbours alone. Pure.
 
 As in division.py, with which up to 16 nodes do the same: neighbouring files make groups, which take turns by number
-among all nodes. What is whole spreads from neighbour to neighbour (bench.herd.grid). A node that does not get on
-is seen by its neighbours; those in its row divide its share. Where nothing arrives any more, at each level twice as many
-nodes ask the source, so that many of them never ask for one thing at the same time. The product has a tree of groups
+among all nodes. What is whole spreads from neighbour to neighbour (bench.herd.grid). A node that does not get on is
+seen by its neighbours; those in its row divide its share. Where nothing arrives any more, at each level twice as many
+nodes ask the source, so that never many of them ask for one thing at the same time. The product has a tree of groups
 (stoker_operator.core.neighbourhoods); this stands beside it.
 """
 

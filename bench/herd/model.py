@@ -11,7 +11,7 @@ from typing import NamedTuple
 from bench.herd.decisions import NodeDecisions
 from bench.herd.shared_line import SharedLine
 from stoker_sidecar.fetcher.core.division import OWN, PeerProgress, wanted
-from stoker_sidecar.fetcher.download.division import PATIENCE
+from stoker_sidecar.fetcher.download.node_division import PATIENCE
 from stoker_sidecar.fetcher.download.wishes import GivenCopy
 
 # As in DividedPass: seconds between two looks at the others, at first and later; those in which nothing came at all;
@@ -36,7 +36,7 @@ class Lines:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class HerdOutcome:
     """What came of it. ``gets``: requests at the bucket, by node; ``seconds``: until the last that lives had it all."""
 
     gets: tuple[int, ...]
@@ -117,7 +117,7 @@ class Herd:
             if number not in dead:
                 self._later(draw.random(), number)
 
-    def run(self) -> Outcome:
+    def run(self) -> HerdOutcome:
         """Let it happen."""
         while self._events or self._bucket.next_end() < float("inf"):
             end = self._bucket.next_end()
@@ -134,7 +134,7 @@ class Herd:
             else:
                 self._bucket.begin(event[:2], self._size, now)
         seconds = max(node.landed_at for number, node in enumerate(self._nodes) if number not in self._dead)
-        return Outcome(tuple(node.gets for node in self._nodes), seconds)
+        return HerdOutcome(tuple(node.gets for node in self._nodes), seconds)
 
     def _later(self, when: float, event: _Sent | int) -> None:
         heappush(self._events, (when, next(self._turns), event))

@@ -6,15 +6,14 @@ from statistics import median
 
 from bench.environment import Environment
 from bench.herd.decisions import NodeDecisions, divided_by_a_grid, divided_by_the_operator
-from bench.herd.model import Herd, Lines, Outcome
+from bench.herd.model import Herd, HerdOutcome, Lines
 from bench.report import Row
 from bench.scale import HerdSize
 from bench.systems import STOKER
 from stoker_sidecar.fetcher.core.division import DividedFile
 
 WORKLOAD = "herd"
-SPREAD = "Stoker, if each began elsewhere"
-GRID = "a grid, each beginning elsewhere"
+GRID = "a grid of neighbours"
 ALONE = "one node alone"
 GETS = "GETs at the bucket, x the pieces"
 MOST = "GETs of one node at most, x the median"
@@ -25,7 +24,6 @@ _Decide = Callable[[int, Sequence[DividedFile]], list[NodeDecisions]]
 # How nodes decide; and whether each begins at a place of its own with what others give.
 _WAYS: dict[str, tuple[_Decide, bool]] = {
     STOKER: (divided_by_the_operator, False),
-    SPREAD: (divided_by_the_operator, True),
     GRID: (divided_by_a_grid, True),
 }
 _DEAD = 10  # of so many nodes one is dead from the start, in the harder case
@@ -45,7 +43,7 @@ def measure(env: Environment) -> Iterator[Row]:
             yield from _rows(case, system, outcome(size, system, gone), size.pieces, gone)
 
 
-def outcome(size: HerdSize, system: str, dead: frozenset[int] = frozenset()) -> Outcome:
+def outcome(size: HerdSize, system: str, dead: frozenset[int] = frozenset()) -> HerdOutcome:
     """Return what comes of a herd that decides as ``system`` does. Pure."""
     decide, spread = _WAYS[system]
     files = [DividedFile(ino, size.size, True) for ino in range(1, size.pieces + 1)]
@@ -53,7 +51,7 @@ def outcome(size: HerdSize, system: str, dead: frozenset[int] = frozenset()) -> 
     return Herd(decisions, size.pieces, size.size, _LINES, dead=dead, spread=spread, seed=_SEED).run()
 
 
-def _rows(case: str, system: str, found: Outcome, pieces: int, dead: frozenset[int]) -> Iterator[Row]:
+def _rows(case: str, system: str, found: HerdOutcome, pieces: int, dead: frozenset[int]) -> Iterator[Row]:
     living = [gets for number, gets in enumerate(found.gets) if number not in dead]
     middle = median(living)
     # Where most ask for nothing, one counts for them.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from bench.environment import Environment
 from bench.measure import drop_page_cache, machine_ticks, tree_cpu_seconds, wait_until
 from bench.network import NETWORK, Network
-from bench.node import Node, Place, Volume
+from bench.node import NetworkPlace, Node, Volume
 from bench.report import Cost, Row
 from bench.scale import SharedCorpus
 from bench.server import S3Server
@@ -37,7 +37,7 @@ class _Neighbour(NamedTuple):
     """A node of the network, and its place there."""
 
     node: Node
-    place: Place
+    place: NetworkPlace
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _lan(env: Environment) -> Iterator[_Lan]:
         folder = env.server.folder / "lan"
         folder.mkdir()
         far = replace(env, server=stack.enter_context(S3Server(folder, network.host())))
-        places = [Place(network.host(), network.address, secret) for _ in range(most)]
+        places = [NetworkPlace(network.host(), network.address, secret) for _ in range(most)]
         switches = Switches(networks=NETWORK)
         members = [
             _Neighbour(stack.enter_context(far.node(switches=switches, name=f"n{number}", place=place)), place)

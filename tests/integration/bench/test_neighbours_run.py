@@ -4,7 +4,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,13 +21,13 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Report]:
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     result = tmp_path_factory.mktemp("bench") / "result.json"
     # Paths of unix sockets end at 107 characters.
     with tempfile.TemporaryDirectory(prefix="skt") as folder:
         options = ["--quick", "--json", str(result), "--cache-dir", folder]
         subprocess.run([sys.executable, "-m", "bench", "run", "neighbours", *options], cwd=ROOT, check=True)
-    yield from_json(result.read_text())
+    return from_json(result.read_text())
 
 
 def sent(report: Report, system: str) -> float:

@@ -1,4 +1,4 @@
-"""A modelled herd: bytes take the time that lines have for them, and a grid brings one copy to all."""
+"""A modelled herd: bytes take the time that lines have for them, and one copy is enough for all."""
 
 import pytest
 
@@ -37,21 +37,23 @@ def test_one_that_comes_later_takes_half_from_then_on() -> None:
 
 def test_a_node_alone_fetches_everything_once_at_its_lines_pace() -> None:
     found = outcome(HerdSize(1, 160, 2**20), GRID)
-    assert (found.gets, found.seconds) == ((160,), pytest.approx(160 * 2**20 / 1.25e8, abs=1.1))
+    assert found.gets == (160,)
+    assert found.seconds == pytest.approx(160 * 2**20 / 1.25e8, abs=1.1)
 
 
-def test_groups_of_sixteen_ask_for_a_copy_each() -> None:
-    assert sum(outcome(SIZE, STOKER).gets) == 3 * SIZE.pieces
+@pytest.mark.parametrize("system", [STOKER, GRID])
+def test_a_herd_asks_for_one_copy(system: str) -> None:
+    assert sum(outcome(SIZE, system).gets) == SIZE.pieces
 
 
-def test_a_grid_asks_for_one_copy_and_each_node_for_as_much() -> None:
-    found = outcome(SIZE, GRID)
-    assert (sum(found.gets), {*found.gets}) == (SIZE.pieces, {SIZE.pieces // SIZE.nodes})
+def test_in_a_grid_each_node_asks_for_as_much() -> None:
+    assert {*outcome(SIZE, GRID).gets} == {SIZE.pieces // SIZE.nodes}
 
 
-def test_nodes_that_never_answer_cost_no_second_copy() -> None:
-    found = outcome(SIZE, GRID, frozenset({3, 17, 18}))
-    assert sum(found.gets) == SIZE.pieces
+@pytest.mark.parametrize("system", [STOKER, GRID])
+def test_nodes_that_never_answer_cost_no_second_copy(system: str) -> None:
+    found = outcome(SIZE, system, frozenset({3, 17, 18}))
+    assert sum(found.gets) < 1.2 * SIZE.pieces
     assert found.seconds < 60
 
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.herd.grid import neighbours, row_of
-from stoker_sidecar.fetcher.core.division import OWN, DividedFile, wanted
 from bench.herd.grid_turns import MOST_LEVEL, grid_takes, grid_turns
+from stoker_sidecar.fetcher.core.division import OWN, DividedFile, wanted
 
 SMALL = 50_000
 
@@ -28,23 +28,20 @@ def _takers(count: int, nodes: int, dead: frozenset[int] = frozenset(), level: i
     return found
 
 
-@given(count=st.integers(1, 300), nodes=st.integers(1, 60))
+@given(count=st.integers(1, 150), nodes=st.integers(1, 40))
 def test_each_file_is_fetched_by_one_node(count: int, nodes: int) -> None:
     assert all(len(takers) == 1 for takers in _takers(count, nodes))
 
 
-@given(count=st.integers(1, 300), nodes=st.integers(1, 60), dead=st.sets(st.integers(0, 59)))
+@given(count=st.integers(1, 150), nodes=st.integers(1, 40), dead=st.sets(st.integers(0, 59)))
 def test_what_a_dead_node_would_fetch_one_of_its_row_does(count: int, nodes: int, dead: set[int]) -> None:
     gone = frozenset(dead)
-    rows = [row_of(position, nodes) for position in range(nodes)]
-    whole = [row for row in rows if not {*range(row.first, row.first + row.width)} & gone]
-    takers = _takers(count, nodes, gone)
-    assert all(len(found) <= 1 for found in takers)
-    if len(whole) == nodes or all({*range(row.first, row.first + row.width)} - gone for row in rows):
-        assert all(len(found) == 1 for found in takers)
+    rows = {row_of(position, nodes) for position in range(nodes)}
+    lost = any({*range(row.first, row.first + row.width)} <= gone for row in rows)
+    assert all(len(found) == 1 or (lost and not found) for found in _takers(count, nodes, gone))
 
 
-@given(count=st.integers(1, 200), nodes=st.integers(2, 60), dead=st.sets(st.integers(0, 59)))
+@given(count=st.integers(1, 150), nodes=st.integers(2, 40), dead=st.sets(st.integers(0, 59)))
 def test_in_the_end_who_is_left_fetches_everything(count: int, nodes: int, dead: set[int]) -> None:
     gone = frozenset(dead)
     left = nodes - len(gone & {*range(nodes)})

@@ -3,7 +3,17 @@
 from pathlib import Path
 
 from bench.machine import file_system
-from bench.measure import Memory, Peak, below, parse_parent, parse_peak, parse_rollup, parse_ticks
+from bench.measure import (
+    CoreTicks,
+    Memory,
+    Peak,
+    below,
+    parse_cores,
+    parse_parent,
+    parse_peak,
+    parse_rollup,
+    parse_ticks,
+)
 from bench.server import LoggedRequests, Request, parse_log, sent_bytes
 
 _CLIENT = "+0000] 127.0.0.1 AK"
@@ -78,3 +88,11 @@ def test_the_deepest_mount_names_the_file_system() -> None:
 def test_a_mount_with_a_similar_name_is_another() -> None:
     mounts = "/dev/a / ext4 rw 0 0\ntmpfs /var/tm tmpfs rw 0 0\n"
     assert file_system(Path("/var/tmp/x"), mounts) == "ext4"
+
+
+def test_cores_that_wait_for_a_disk_are_not_busy() -> None:
+    assert parse_cores("cpu  10 1 5 80 4 0 1 3 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n") == CoreTicks(20, 104)
+
+
+def test_the_busy_share_is_that_of_a_span() -> None:
+    assert CoreTicks(30, 200).share_since(CoreTicks(20, 100)) == 0.1
