@@ -33,7 +33,9 @@ class LinkedNode:
 
     def want(self, *shares: OriginShare, version: str = "") -> None:
         source = Source(uri=f"{BUCKET}/p")
-        dataset = NodeDataset(namespace="n", name="d", uid=UID, source=source, listing_id="1", version=version, eager=True)
+        dataset = NodeDataset(
+            namespace="n", name="d", uid=UID, source=source, listing_id="1", version=version, eager=True
+        )
         spec = NodeCacheSpec(datasets=(dataset,), origins=shares)
         self.plan.take_node_cache(NodeCache(metadata=ObjectMeta(name="node", generation=1), spec=spec))
 
