@@ -19,6 +19,7 @@ _FETCHING, _BEGINNING = 90, 8
 # Shares that are written a second at most, so that a SlowDown in a cluster of thousands is no storm of writes.
 _WRITES, _MOST_SAVED = 40.0, 80.0
 _AGAIN = 1.0  # seconds until what is not given yet is tried again
+_RECENT = 60.0  # seconds: what a new leader finds that is older, the one before it has answered
 _Rates = tuple[int, int]
 
 
@@ -63,7 +64,7 @@ class OriginLedger:
         self._caches: Mapping[str, NodeCache] = {}
         self._fetching: Final[dict[str, frozenset[str]]] = {}  # origins that each node asks
         self._rates: Final[dict[str, dict[str, _Rates]]] = {}  # of buckets, by node
-        self._throttled: Final[dict[tuple[str, str], float]] = {}  # when a node was told last, by node and bucket
+        self._throttled: Final[dict[tuple[str, str], str]] = {}  # when a node was told last, by node and bucket
         self._level = 1
         self._beginning: Mapping[str, OriginShare] = MappingProxyType({})
         self._by_node: Final[dict[str, Mapping[str, OriginShare]]] = {}
@@ -116,10 +117,12 @@ class OriginLedger:
 
     def _listen(self, node: str, row: NodeOrigin, now: float) -> None:
         """Take a SlowDown that this node has not told of before; what an earlier leader was told long ago is over."""
-        at, key = parse_time(row.throttled_at), (node, row.name)
-        if at <= self._throttled.get(key, now - CALM):
+        told, key = row.throttled_at, (node, row.name)
+        if told is None or self._throttled.get(key) == told:
             return
-        self._throttled[key] = at
+        self._throttled[key] = told
+        if node not in self._caches and parse_time(told) <= now - _RECENT:
+            return
         own = self._policy.by_name.get(row.name, NO_CAP)
         known = self._slowdowns.get(row.name)
         if known is None:
@@ -148,8 +151,6 @@ class OriginLedger:
             division.set_cap(slowdown.cap(own))
             return set()
         del self._slowdowns[name]
-        for key in [key for key in self._throttled if key[1] == name]:
-            self._throttled[key] = max(self._throttled[key], now)
         if name in self._policy.by_name:
             division.set_cap(own)
             return set()

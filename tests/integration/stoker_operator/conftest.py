@@ -23,7 +23,7 @@ from tests.support.apiserver import ApiServer
 from tests.support.kinds import NAMESPACES
 from tests.support.waiting import all_sockets_closed, eventually, eventually_async
 
-# Of buckets that only the tests of caps use, one each: nodes of earlier tests count as long as their NodeCaches are there.
+# Of buckets that only the tests of caps use, one each: nodes of earlier tests count while their NodeCaches are there.
 CAPS = {
     "caps": [{"bucket": f"capped-{number}", "bytesPerSecond": "1G", "price": {"perGB": 50}} for number in range(3)],
     "currency": "EUR",

@@ -189,3 +189,11 @@ def test_a_class_that_lets_no_pages_be_brought_ends_the_wait_once_it_is_on_the_d
     status = dataset.status.model_copy(update={"conditions": conditions})
     with pytest.raises(CliError, match=r"warm\.pages is not followed"):
         waiting.warm(dataset.model_copy(update={"status": status}))
+
+
+@pytest.mark.parametrize("more", [["a"], ["--all"], ["--pages"], ["--nodes", "n"], ["--wait"]])
+def test_a_forecast_is_of_what_the_spec_says_and_changes_nothing(more: list[str]) -> None:
+    done = CliRunner().invoke(main, ["warm", "d", "--forecast", *more])
+
+    assert done.exit_code == 2
+    assert "--forecast" in done.output

@@ -115,6 +115,15 @@ def test_a_slowdown_lowers_a_cap_that_is_above_what_the_bucket_takes() -> None:
     assert ledger.slowdowns == 1
 
 
+def test_a_slowdown_counts_whatever_the_nodes_clock_says_but_not_one_that_an_earlier_leader_answered() -> None:
+    ledger = OriginLedger(OriginPolicy())
+    row: dict[str, Any] = {"fetching": True, "bytesPerSecond": 100_000}
+    told = row | {"throttledAt": format_time(NOW - 1000)}
+
+    assert not ledger.update(caches(node_cache("a", **told), node_cache("b", **row)), NOW).slowed
+    assert ledger.update(caches(node_cache("a", **told), node_cache("b", **told)), NOW + 1).slowed == {BUCKET}
+
+
 def test_a_node_that_is_gone_gives_its_share_to_the_others() -> None:
     ledger = OriginLedger(policy())
     settle(ledger, {"a": {"fetching": True}, "b": {"fetching": True}}, NOW)
@@ -136,3 +145,18 @@ def test_writes_are_bounded_when_a_thousand_nodes_are_told_to_slow_down() -> Non
     assert told[0] == 80
     assert all(later - earlier <= 40 for earlier, later in pairwise(told))
     assert told[-1] == 240
+
+
+def test_a_herd_is_given_equal_shares_within_half_a_minute_and_never_more_than_the_cap() -> None:
+    ledger, names = OriginLedger(policy()), [f"n{number}" for number in range(500)]
+    ledger.update(caches(*(node_cache(name) for name in names)), NOW)
+    told: dict[str, tuple[OriginShare, ...]] = {}
+
+    for second in range(30):
+        said = caches(*(node_cache(name, told.get(name, ()), fetching=True) for name in names))
+        shares = ledger.update(said, NOW + 1 + second)
+        told = {name: shares.rows(name, ALL) for name in names}
+        assert sum(rows[0].bytes_per_second or 0 for rows in told.values()) <= 10**9
+
+    assert len(set(told.values())) == 1
+    assert told["n0"][0].bytes_per_second == 900_000_000 // 528  # the level of 500 nodes

@@ -12,6 +12,7 @@ from stoker_api.names import ConditionType, Reason
 from stoker_api.node_storage import CacheFolder, NodeMount
 from stoker_api.node_workload import EvidenceSource, NodeWorkload
 from stoker_api.nodecache import NodeDataset, NodeDatasetStatus, NodeError, NodePhase
+from stoker_api.origin import NodeOrigin
 from stoker_sidecar.agent.core.hardware_status import node_hardware
 from stoker_sidecar.agent.core.status import (
     DiskFigures,
@@ -213,6 +214,14 @@ def test_figures_are_not_urgent(change: dict[str, int]) -> None:
 )
 def test_what_others_wait_for_is_urgent(change: dict[str, object]) -> None:
     assert is_urgent(node_status(facts()), node_status(facts(rows={"u1": ROW.model_copy(update=change)})))
+
+
+def test_rates_of_an_origin_are_not_urgent_and_a_slowdown_is() -> None:
+    row = NodeOrigin(name="s3://bucket", fetching=True, bytes_per_second=1)
+    faster = row.model_copy(update={"bytes_per_second": 2, "milli_requests_per_second": 3})
+    slowed = row.model_copy(update={"throttled_at": "2026-11-23T12:00:00Z"})
+    assert not is_urgent(node_status(facts(origins=(row,))), node_status(facts(origins=(faster,))))
+    assert is_urgent(node_status(facts(origins=(row,))), node_status(facts(origins=(slowed,))))
 
 
 def test_a_mount_is_urgent() -> None:
