@@ -1,6 +1,5 @@
 """What comes before Datasets take their turns: whose turn is when, and what is taken already."""
 
-
 from stoker_api.dataset import Dataset
 from stoker_api.times import parse_time
 from stoker_operator.core.node_states import NodeStates

@@ -138,7 +138,10 @@ def test_the_models_take_what_the_field_takes(cache: dict[str, Any]) -> None:
         {"source": {"uri": "s3://bucket/", "exclude": ["x" * 257]}},
         {"source": {"uri": "s3://bucket/"}, "cache": {"replicas": 9 * 10**18}},
         {"source": {"uri": "s3://bucket/"}, "cache": {"replicas": -1}},
-        *({"source": {"uri": "s3://bucket/"}, "cache": {"replicas": share}} for share in ("0%", "101%", "half", "1.5%")),
+        *(
+            {"source": {"uri": "s3://bucket/"}, "cache": {"replicas": share}}
+            for share in ("0%", "101%", "half", "1.5%")
+        ),
         *({"source": {"uri": "s3://bucket/"}, "cache": cache} for cache in WRONG_PLACES),
         {"source": {"uri": "s3://bucket/"}, "cache": {"quota": "10000P"}},
         {"source": {"uri": "s3://bucket/"}, "cache": {"nodeSelector": {str(n): "" for n in range(33)}}},
