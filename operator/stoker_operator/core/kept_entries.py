@@ -108,6 +108,7 @@ def _told(view: ClusterView, plan: DatasetPlan, old: _ToldNodes | None, news: Co
         (spec, view.terms.get(plan.dataset.key, NO_TERMS), plan.tuning.told),
         (listing.id, listing.node, listing.version, listing.holders, manifest_hosts(view, plan)),
         (plan.placement.starved, plan.live),
+        _tuned_by_jobs(view, plan),
     )
     if old is not None and old.shared[:2] == shared[:2] and not any(node in roles for node in news):
         return _ToldNodes(plan, shared, old.together)
@@ -116,18 +117,25 @@ def _told(view: ClusterView, plan: DatasetPlan, old: _ToldNodes | None, news: Co
 
 def _is_other(view: ClusterView, old: _ToldNodes, new: _ToldNodes) -> bool:
     """Tell whether more changed than what one node reports or is asked for."""
-    home = new.plan.dataset.metadata.namespace
-    jobs = (one for one in view.training_jobs.values() if one.metadata.namespace == home)
     return (
         old.shared != new.shared
         or (old.together is not new.together and old.together != new.together)
         or bool(new.plan.live)  # who has which older version is told to all that fetch one
-        or any(says_something(job.spec.tuning) for job in jobs)
+        or _tuned_by_jobs(view, new.plan)
     )
+
+
+def _tuned_by_jobs(view: ClusterView, plan: DatasetPlan) -> bool:
+    """Tell whether a TrainingJob may have a word in how the Dataset is read on some node."""
+    home = plan.dataset.metadata.namespace
+    jobs = (one for one in view.training_jobs.values() if one.metadata.namespace == home)
+    return any(says_something(job.spec.tuning) for job in jobs)
 
 
 def _nodes(old: DatasetPlan, new: DatasetPlan, moved: Collection[str]) -> set[str]:
     found = {*moved}
+    if old.nodes() is not new.nodes():
+        found |= set(new.nodes()).difference(old.nodes())  # such as those of one that is cleaned no longer
     if old.uses != new.uses:
         found |= {node for node in {*old.uses_at, *new.uses_at} if old.uses_at.get(node) != new.uses_at.get(node)}
     found |= {node for node in {*old.wanted, *new.wanted} if old.wanted.get(node) != new.wanted.get(node)}
