@@ -6,15 +6,17 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from e2e.cluster import CommandFailedError
 from e2e.cluster.images import BUSYBOX_IMAGE
 from e2e.cluster.processes import wait_for
 from e2e.support.bucket import files
 from e2e.support.manifests import Object
-from e2e.support.world import PATIENCE, Home, World, condition, node_rows
+from e2e.support.world import PATIENCE, SYSTEM, Home, World, condition, node_rows
 
 QUEUE = {"kueue.x-k8s.io/queue-name": "queue"}
 CHECK = "data-warm"
 WORKLOADS = "workloads.kueue.x-k8s.io"
+TIME = "2026-11-23T16:00:00Z"
 CPU = "500m"  # of one job: as much as the queue has
 
 
@@ -143,6 +145,18 @@ def without_quota(item: Object) -> bool:
 def workload_name(world: World, home: Home, owner: str) -> str:
     world.wait("job", owner, home.namespace, lambda it: it and workload(world, home, owner))
     return str(workload(world, home, owner)["metadata"]["name"])
+
+
+def test_the_operator_may_let_no_workload_in_by_itself(world: World, home: Home) -> None:
+    pods = {"name": "main", "count": 1, "template": template("true", CPU)}
+    mine = kueue_object("Workload", "mine", {"podSets": [pods]}, namespace=home.namespace)
+    world.apply(mine)
+    admitted = {"type": "Admitted", "status": "True", "reason": "Stolen", "message": "", "lastTransitionTime": TIME}
+    stolen = json.dumps(mine | {"status": {"conditions": [admitted]}})
+    # By an apply, as the operator does it: kubectl would read the object before a patch, which the operator may not.
+    words = ("apply", "--server-side", "--subresource=status", "--validate=false", "-f", "-")
+    with pytest.raises(CommandFailedError, match="Stoker's operator may write only what checks say"):
+        world.kubectl(f"--as=system:serviceaccount:{SYSTEM}:stoker-operator", *words, stdin=stolen)
 
 
 def test_a_job_set_in_a_queue_has_its_data_brought_and_its_gang_released_together(world: World, home: Home) -> None:

@@ -92,7 +92,9 @@ def test_rights_to_kueues_objects_are_given_where_they_are_used(enabled: Any, th
     rules = [rule for role in of_kind(objects, "ClusterRole") for rule in role["rules"]]
     of_kueue = [rule for rule in rules if "kueue.x-k8s.io" in rule["apiGroups"]]
     assert variables["STOKER_KUEUE"] == str(wanted).lower()
+    policies = {one["metadata"]["name"] for one in of_kind(objects, "ValidatingAdmissionPolicy")}
     assert bool(of_kueue) == wanted
+    assert ("stoker-operator-queues" in policies) == wanted
     assert {verb for rule in of_kueue for verb in rule["verbs"]} <= {"list", "watch", "patch"}
     assert all("/status" in one for rule in of_kueue if "patch" in rule["verbs"] for one in rule["resources"])
 

@@ -57,7 +57,9 @@ class PlayedKueue:
     def apply(self, body: dict[str, Any]) -> None:
         """Take over what is written, as a server-side apply does."""
         self.raw["status"] |= body["status"]
-        fields = {"f:status": {f"f:{part}": {"f:requeueAt": {}} for part in body["status"] if part == "requeueState"}}
+        fields: dict[str, Any] = {
+            "f:status": {f"f:{part}": {"f:requeueAt": {}} for part in body["status"] if part == "requeueState"}
+        }
         self.raw["metadata"]["managedFields"] = [{"manager": CHECK_MANAGER, "fieldsV1": fields}]
 
     def _with_quota(self) -> None:

@@ -136,6 +136,12 @@ class TestWanted:
             "vision/imagenet": frozenset({"node-0", "node-1", "node-2"})
         }
 
+    def test_cold_datasets_do_not_all_begin_on_the_first_node(self) -> None:
+        datasets = [listed(make_dataset(f"set-{at}")) for at in range(8)]
+        view = view_of(*datasets, *(make_node(f"node-{at}", allocatable=ROOM) for at in range(8)))
+        chosen = [judged(make_workload(pod_set(datasets=f"set-{at}:/data")), view).wanted for at in range(8)]
+        assert len({node for wanted in chosen for nodes in wanted.values() for node in nodes}) > 3
+
     def test_a_node_that_the_dataset_leaves_out_is_not_asked(self) -> None:
         fussy = imagenet(cache={"nodeSelector": {"disk": "fast"}})
         verdict = judged(make_workload(), cluster(-1, dataset=fussy))
