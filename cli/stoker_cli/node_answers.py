@@ -1,4 +1,4 @@
-"""`stoker status --nodes`: asks each node's sidecar itself, many at a time, and what does not answer is a row."""
+"""Asks each node's sidecar itself, many at a time, for `stoker status --nodes`; what does not answer is a row."""
 
 import asyncio
 import urllib.parse

@@ -1,4 +1,4 @@
-"""`stoker status --nodes` on a terminal: a bar while nodes are asked, then their rows."""
+"""What `stoker status --nodes` shows: a bar while nodes are asked, then their rows."""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""`stoker status --nodes` asks each node itself; what does not answer is a row that says why."""
+"""Each node is asked itself by `stoker status --nodes`; what does not answer is a row that says why."""
 
 import asyncio
 import json

@@ -6,20 +6,24 @@ import pytest
 
 from stoker_api import names
 from stoker_api.dataset import Dataset
+from stoker_api.goodput import EndedPod
 from stoker_api.names import ConditionType
+from stoker_api.nodecache import NodeCache
 from stoker_api.trainingjob import JobPhase, TrainingJob
 from stoker_kube.errors import Forbidden, Invalid, NotFound, Unavailable
 from stoker_kube.events import EventRecorder, ObjectRef
 from stoker_kube.resources import JOBS, SERVICES, TRAINING_JOBS
 from stoker_operator.core.acceptance import parse_training_job
+from stoker_operator.core.job_goodput import GRACE
 from stoker_operator.core.jobs import make_job
+from stoker_operator.core.views import Owner
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.training_jobs import TrainingJobReconciler
 from stoker_operator.writer import Writer
 from tests.fakes.kube import FakeKube
 from tests.unit.stoker_operator.builders import listed
 from tests.unit.stoker_operator.clusters import VERSION, dataset
-from tests.unit.stoker_operator.training import ended, training_job
+from tests.unit.stoker_operator.training import ended, released, training_job
 
 
 class Recorded(EventRecorder):
@@ -318,3 +322,25 @@ async def test_a_job_that_was_made_before_versions_were_settled_stays_as_it_is(w
     await world.run(2)
     assert (await world.job())["metadata"]["uid"] == job["metadata"]["uid"]
     assert (await world.training()).status.datasets == ()
+
+
+async def test_nodes_are_waited_for_after_the_end_and_then_its_goodput_is_told(world: World) -> None:
+    await world.apply()
+    await world.run()
+    owner = Owner("Job", "ddp", (await world.job())["metadata"]["uid"])
+    for index in (0, 1):
+        pod = released(index, phase="Succeeded", uid=f"{index:08x}-0000", owner=owner)
+        world.state.pods.put(pod.key, pod)
+    told = EndedPod(pod="vision/ddp-0", uid="00000000-0000", watched_seconds=100.0, stalled_seconds=5.0)
+    cache = {"metadata": {"name": "a", "uid": "a"}, "status": {"ended": [told.wire()]}}
+    world.state.node_caches.put("a", NodeCache.model_validate(cache))
+    await world.end_job("Complete")
+    world.now += 1.0
+    assert await world.run() == pytest.approx(GRACE - 1.0)
+    assert "Goodput" not in world.events.seen
+    world.now += GRACE
+    assert await world.run(2) is None
+    assert world.events.seen.count("Goodput") == 1
+    known = (await world.training()).status.goodput
+    assert known is not None
+    assert (known.complete, known.pods, known.missed, known.stall_share) == (True, 1, 1, 0.05)
