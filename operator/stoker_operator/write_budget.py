@@ -81,7 +81,6 @@ class WriteBudget:
             over -= taken
 
 
-
 @contextmanager
 def acting_for(priority: WritePriority | None) -> Iterator[None]:
     """Have the writes of this task noted under this priority; None: they are not of the budget."""

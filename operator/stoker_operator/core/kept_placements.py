@@ -34,7 +34,6 @@ from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.usage import Use
 from stoker_operator.core.views import ClusterView
 
-
 _AT_ONCE = 500  # nodes of one step of a turn
 
 

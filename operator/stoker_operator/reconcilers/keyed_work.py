@@ -23,7 +23,9 @@ from stoker_operator.write_budget import WriteBudget, WritePriority, acting_for
 log = logging.getLogger(__name__)
 
 SECONDS = 10.0  # for one action, all of its requests together: whatever hangs is given up then
-AT_ONCE = 32  # actions under way in a step: what a pod's release takes, 80 ms on a busy server, makes 200 a second of 16
+AT_ONCE = (
+    32  # actions under way in a step: what a pod's release takes, 80 ms on a busy server, makes 200 a second of 16
+)
 AT_ONCE_EACH = 4  # of them for one namespace
 LENT = 16  # of them to namespaces that have more to do; the others are left to those that have less
 SLOW_AT_ONCE = 4  # actions under way in a step whose last try took too long: they take nobody else's slot

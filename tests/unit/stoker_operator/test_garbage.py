@@ -56,7 +56,12 @@ MIB = 2**20
 
 @pytest.mark.parametrize(
     ("before", "now", "grown"),
-    [(600 * MIB, 600 * MIB, False), (600 * MIB, 740 * MIB, False), (600 * MIB, 760 * MIB, True), (50 * MIB, 140 * MIB, False)],
+    [
+        (600 * MIB, 600 * MIB, False),
+        (600 * MIB, 740 * MIB, False),
+        (600 * MIB, 760 * MIB, True),
+        (50 * MIB, 140 * MIB, False),
+    ],
 )
 def test_everything_is_looked_at_when_much_more_is_held_than_before(before: int, now: int, grown: bool) -> None:
     assert garbage.has_grown(before, now) is grown

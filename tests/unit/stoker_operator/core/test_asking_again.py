@@ -1,4 +1,4 @@
-"""What was decided is kept until what it depends on changes, and is asked again then, whatever else stayed as it was."""
+"""What was decided is kept until what it depends on changes, and is asked again then, whatever else is as it was."""
 
 from collections.abc import Generator
 
@@ -6,7 +6,18 @@ from stoker_operator.core.dataset_decision import Decision
 from stoker_operator.core.kept_decision import KeptDecision
 from stoker_operator.core.placement import Role
 from stoker_operator.core.views import ClusterView
-from tests.unit.stoker_operator.builders import NOW, SIZE, V1, given, listed, make_cache, make_dataset, make_node, make_view, report
+from tests.unit.stoker_operator.builders import (
+    NOW,
+    SIZE,
+    V1,
+    given,
+    listed,
+    make_cache,
+    make_dataset,
+    make_node,
+    make_view,
+    report,
+)
 
 ONE = listed(make_dataset(cache={"replicas": 1}))
 NEW = make_dataset("new", cache={"replicas": 1})

@@ -73,7 +73,9 @@ async def test_the_right_goes_with_the_dataset(world: World) -> None:
     assert world.kube.objects(ROLES) == world.kube.objects(ROLE_BINDINGS) == []
 
 
-async def test_the_bindings_of_many_nodes_are_written_side_by_side(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_bindings_of_many_nodes_are_written_side_by_side(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(100):
         world.add_node(f"n{number}")
     under_way, most = 0, 0

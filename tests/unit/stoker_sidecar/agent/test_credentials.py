@@ -156,10 +156,11 @@ async def test_a_rotated_secret_is_taken_over_within_a_minute(bench: Bench) -> N
 async def test_datasets_that_name_one_secret_read_it_once(bench: Bench) -> None:
     await bench.put_secret("one")
     uids = [f"u{number}" for number in range(1, 10)]
-    rows = [NodeDataset(namespace="vision", name=uid, uid=uid, source=Source(uri="s3://b", credentials=SECRET)) for uid in uids]
-    bench.plan.take_node_cache(
-        NodeCache(metadata=ObjectMeta(name="node-1"), spec=NodeCacheSpec(datasets=tuple(rows)))
-    )
+    rows = [
+        NodeDataset(namespace="vision", name=uid, uid=uid, source=Source(uri="s3://b", credentials=SECRET))
+        for uid in uids
+    ]
+    bench.plan.take_node_cache(NodeCache(metadata=ObjectMeta(name="node-1"), spec=NodeCacheSpec(datasets=tuple(rows))))
     for after, key in ((0.0, "one"), (READ_AGAIN_SECONDS, "two")):
         await bench.put_secret(key)
         await bench.read(after)

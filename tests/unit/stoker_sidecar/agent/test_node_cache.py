@@ -7,7 +7,15 @@ import pytest
 from stoker_api.dataset_source import Source
 from stoker_api.meta import ObjectMeta
 from stoker_api.names import Reason
-from stoker_api.nodecache import REPORT_SECONDS, NodeCache, NodeCacheSpec, NodeCacheStatus, NodeDataset, NodeDatasetStatus, NodePhase
+from stoker_api.nodecache import (
+    REPORT_SECONDS,
+    NodeCache,
+    NodeCacheSpec,
+    NodeCacheStatus,
+    NodeDataset,
+    NodeDatasetStatus,
+    NodePhase,
+)
 from stoker_kube.errors import Unavailable
 from stoker_kube.resources import EVENTS, NODE_CACHES
 from stoker_sidecar.agent.node_cache import NoticeTeller, StatusWriter
