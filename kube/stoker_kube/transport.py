@@ -22,7 +22,7 @@ from stoker_kube.service_account import ServiceAccount
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30)  # seconds; the API server itself gives up after 60
 # Enough connections for some tens of watches beside ordinary requests: a watch holds its connection for minutes.
 CONNECTIONS = 100
-# Seconds for which an idle connection is kept, less than the 90 of the API server: a burst of writes needs no handshakes.
+# Seconds for which an idle connection is kept, less than the API server's 90: a burst of writes needs no handshakes.
 KEEP_ALIVE = 75.0
 _WATCH_BUFFER = 2**21  # bytes; one object of a watch is one line, and etcd takes 1.5 MB
 
