@@ -92,6 +92,8 @@ class EventRecorder:
         self._sleep = sleep
         self._pending: OrderedDict[_Key, int] = OrderedDict()  # with how often it happened since it was last written
         self._dropped = 0
+        self._turns = 0
+        self._served: dict[str, int] = {}  # by namespace, the number of its last event
         self._wake = asyncio.Event()
         self._busy: set[ObjectRef] = set()  # objects of which an event is being written
 
@@ -126,15 +128,24 @@ class EventRecorder:
                     if self._pace is not None and (seconds := self._pace.wait()):
                         await self._sleep(seconds)
                         continue  # an event that was told once more meanwhile is written with that count
+                    self._note_turn(key.ref.namespace)
                     self._busy.add(key.ref)
                     writers.create_task(self._write_one(key, self._pending.pop(key)))
+
+    def _note_turn(self, namespace: str) -> None:
+        self._turns += 1
+        self._served.pop(namespace, None)
+        self._served[namespace] = self._turns
+        while len(self._served) > PENDING_LIMIT:
+            del self._served[next(iter(self._served))]
 
     def _next(self) -> _Key | None:
         if len(self._busy) >= AT_ONCE:
             return None
         full = {name for name, count in Counter(ref.namespace for ref in self._busy).items() if count >= AT_ONCE_EACH}
         free = (key for key in self._pending if key.ref not in self._busy and key.ref.namespace not in full)
-        return next(free, None)
+        # The namespace whose last event is longest ago: one that has a thousand to tell delays nobody else's.
+        return min(free, key=lambda key: self._served.get(key.ref.namespace, 0), default=None)
 
     async def _write_one(self, key: _Key, count: int) -> None:
         try:

@@ -25,7 +25,7 @@ REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30)  # seconds; the API server its
 # Enough connections for some tens of watches beside ordinary requests: a watch holds its connection for minutes.
 CONNECTIONS = 100
 _CLOSING = aiohttp.ClientWSTimeout(ws_close=1.0)  # seconds; whoever is asked through it has answered by then
-# Seconds for which an idle connection is kept, less than the 90 of the API server: a burst of writes needs no handshakes.
+# Seconds for which an idle connection is kept, less than the API server's 90: a burst of writes needs no handshakes.
 KEEP_ALIVE = 75.0
 _WATCH_BUFFER = 2**21  # bytes; one object of a watch is one line, and etcd takes 1.5 MB
 

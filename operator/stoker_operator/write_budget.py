@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 RATE = 30.0  # writes a second in the long run
-BURST_SECONDS = 10.0  # that may be saved up: a cluster of some hundred objects never waits
+BURST_SECONDS = 20.0  # that may be saved up: a cluster of some hundred objects never waits
 
 
 class WritePriority(IntEnum):
@@ -25,7 +25,7 @@ class WritePriority(IntEnum):
 
 # Of the rate, to each while all of them want to write: the last is delayed, and never starved.
 SHARES: Mapping[WritePriority, float] = MappingProxyType(
-    {WritePriority.START: 0.4, WritePriority.PLAN: 0.3, WritePriority.STATUS: 0.2, WritePriority.TOLD: 0.1}
+    {WritePriority.START: 0.35, WritePriority.PLAN: 0.25, WritePriority.STATUS: 0.2, WritePriority.TOLD: 0.2}
 )
 _LONGEST = 0.5  # seconds until who waits looks again: what others leave over may come at any time
 _acting: ContextVar[WritePriority | None] = ContextVar("stoker_write_priority", default=WritePriority.START)

@@ -32,6 +32,8 @@ from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.usage import Use
 from stoker_operator.core.views import ClusterView
 
+_AT_ONCE = 500  # nodes of one step of a turn
+
 
 @dataclass(frozen=True, slots=True)
 class PlacementNews:
@@ -234,7 +236,8 @@ class KeptPlacements:
             position, key = heappop(heap)
             if key not in dirty and spoiled.attempt(key, partial(self._renew, key, news)) is None:
                 continue
-            for node in self._take_turn(key, position, spoiled):
+            nodes = yield from self._take_turn(key, position, spoiled)
+            for node in nodes:
                 for asker in self._told_otherwise(node):
                     if asker not in turns and self._positions[asker] > position:
                         turns.add(asker)
@@ -242,22 +245,21 @@ class KeptPlacements:
             yield
         return turns
 
-    def _take_turn(self, key: str, position: int, spoiled: Spoiled) -> list[str]:
+    def _take_turn(self, key: str, position: int, spoiled: Spoiled) -> Generator[None, None, list[str]]:
         """Let a Dataset take its turn; gives the nodes on which it was promised something else before."""
         one, room = self._kept[key], TurnRoom(self._promises, position)
-
-        def turn() -> bool:
-            one.draft.keep(room)
-            return True
-
-        if not spoiled.attempt(key, turn):
+        kept = yield from spoiled.steps(key, partial(one.draft.keep, room))
+        if not kept:
             room = TurnRoom(self._promises, position)
             one.draft.roles.clear()
         swap(self._askers, frozenset(one.asked), frozenset(room.asked), key)
         promised = frozenset(one.draft.roles)
-        nodes = [
-            node for node in one.promised | promised if self._promises.set(node, key, room.made.get(node, NOTHING))
-        ]
+        nodes = list[str]()
+        for count, node in enumerate(one.promised | promised):
+            if self._promises.set(node, key, room.made.get(node, NOTHING)):
+                nodes.append(node)
+            if count % _AT_ONCE == _AT_ONCE - 1:
+                yield
         one.promised, one.asked, one.asked_everywhere = promised, room.asked, room.asked_everywhere
         if one.draft.missing():
             self._lacking.add(key)

@@ -4,7 +4,7 @@ Selector, replicas, pods first, capacity, and keep what is warm where it is.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -28,6 +28,8 @@ from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.usage import Use
 from stoker_operator.core.views import ClusterView
 from stoker_operator.core.warm_nodes import may_warm
+
+_AT_ONCE = 500  # nodes of one step of a turn
 
 
 class Role(StrEnum):
@@ -94,13 +96,18 @@ def place(
         spoiled.attempt(key, partial(draft, dataset))
     drafts = by_age_within([one for _, one in sorted(turns, key=lambda pair: pair[0])])
     ledger = Ledger(view)
-    steps = (Draft.keep, Draft.fill, Draft.count_idle, Draft.drop_idle)
+    steps = (_keep_at_once, Draft.fill, Draft.count_idle, Draft.drop_idle)
     for step in steps:
         # Last in line gives up its idle data first.
         for one in reversed(drafts) if step is Draft.drop_idle else drafts:
             if one.dataset.key not in spoiled:
                 spoiled.attempt(one.dataset.key, partial(step, one, ledger))
     return {one.dataset.key: one.result() for one in drafts if one.dataset.key not in spoiled}
+
+
+def _keep_at_once(draft: "Draft", ledger: KeepRoom) -> None:
+    for _ in draft.keep(ledger):
+        pass
 
 
 def by_age_within(drafts: list["Draft"]) -> list["Draft"]:
@@ -149,9 +156,14 @@ class Draft:
         self._share: Final = share_now(dataset, self._counted_nodes)
         self._desired: Final = self._count_desired()
 
-    def keep(self, ledger: KeepRoom) -> None:
-        """Keep replicas that exist; then pods' nodes; what is left over and warm is idle."""
-        current = [name for name in self.held if self._may_stay(name, ledger)]
+    def keep(self, ledger: KeepRoom) -> Iterator[None]:
+        """Keep replicas that exist; then pods' nodes; what is left over and warm is idle. In steps of some ms."""
+        current = list[str]()
+        for count, name in enumerate(self.held):
+            if self._may_stay(name, ledger):
+                current.append(name)
+            if count % _AT_ONCE == _AT_ONCE - 1:
+                yield
         self.keeping = len(current)
         if self.share.limited or not self.takes_all:
             current.sort(key=lambda name: self._keep_rank(name, self.held[name]))
@@ -159,6 +171,8 @@ class Draft:
             current = self._spread.first(current, self._fell_silent)
         for name in islice((name for name in current if self._within_quota(name)), self._desired):
             self._give(name, Role.REPLICA, ledger)
+            if len(self.roles) % _AT_ONCE == 0:
+                yield
         for name in sorted(self._pods - self.roles.keys()):
             self._serve(name, ledger)
         for name in sorted(self.held) if self.share.limited else self.held:  # whose quota runs out tells by the order

@@ -1,6 +1,6 @@
 """The boundary of an object inside a decision about all: what cannot be worked out for one leaves the others theirs."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -19,6 +19,15 @@ class Spoiled(Mapping[str, str]):
         except Exception as error:  # noqa: BLE001 -- the boundary of an object
             self._errors.setdefault(key, error)
             return None
+
+    def steps(self, key: str, work: Callable[[], Iterator[None]]) -> Generator[None, None, bool]:
+        """Take the steps of ``work()``; gives False when it raises, and then ``key`` is spoiled from now on."""
+        try:
+            yield from work()
+        except Exception as error:  # noqa: BLE001 -- the boundary of an object
+            self._errors.setdefault(key, error)
+            return False
+        return True
 
     def error(self, key: str) -> Exception | None:
         """Return what was raised first for ``key``."""

@@ -1,6 +1,6 @@
 """The nodes with what their sidecars' pods say of them; a node that is as it was stays the same object."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
@@ -8,6 +8,7 @@ from typing import Final
 from stoker_operator.core.views import NodeView, PodView
 from stoker_operator.mirror.leaving_nodes import LeavingNodes
 
+_AT_ONCE = 500  # nodes of one step
 Heard = Callable[[float], float]
 
 
@@ -40,15 +41,28 @@ class NodeViews:
         if before or after:
             self._basis = None
 
+    def prepare(self, nodes: Mapping[str, NodeView], heard_since: float) -> Iterator[None]:
+        """Do most of what ``current`` does, in steps."""
+        if self._is_current(nodes, heard_since):
+            return
+        ready, silent = self._by_node()
+        for count, (name, node) in enumerate(nodes.items()):
+            self._known[name] = self._show(node, name in ready, silent.get(name, 0.0))
+            if count % _AT_ONCE == _AT_ONCE - 1:
+                yield
+
     def current(self, nodes: Mapping[str, NodeView], heard_since: float) -> Mapping[str, NodeView]:
         """Return the views of these nodes; ``heard_since``: what silences are counted by."""
-        basis, changes = self._basis, self._leaving.changes
-        if basis is None or basis[0] is not nodes or basis[1:] != (heard_since, changes):
+        if not self._is_current(nodes, heard_since):
             ready, silent = self._by_node()
             self._known = {name: self._show(node, name in ready, silent.get(name, 0.0)) for name, node in nodes.items()}
             self._shown = MappingProxyType({name: one.shown for name, one in self._known.items()})
-            self._basis = (nodes, heard_since, changes)
+            self._basis = (nodes, heard_since, self._leaving.changes)
         return self._shown
+
+    def _is_current(self, nodes: Mapping[str, NodeView], heard_since: float) -> bool:
+        basis = self._basis
+        return basis is not None and basis[0] is nodes and basis[1:] == (heard_since, self._leaving.changes)
 
     def _by_node(self) -> tuple[set[str], dict[str, float]]:
         """Return the nodes with a sidecar that is ready, and since when those of others are not."""

@@ -195,7 +195,8 @@ class ClusterState:
 
     def prepare(self) -> Generator[None, None, None]:
         """Do in steps what is long of the next snapshot: after a start, and after a change of classes."""
-        return self._admission.prepare(self.datasets.snapshot(), self.dataset_classes.snapshot())
+        yield from self._node_views.prepare(self.nodes.snapshot(), self.heard_since)
+        yield from self._admission.prepare(self.datasets.snapshot(), self.dataset_classes.snapshot())
 
     def snapshot(self) -> ClusterView:
         """Copy everything, with Datasets as their classes let them be.

@@ -53,6 +53,21 @@ def test_events_that_wait_for_their_pace_are_counted_together() -> None:
     run_virtual(main())
 
 
+def test_a_namespace_with_many_events_delays_no_other() -> None:
+    async def main() -> None:
+        kube = FakeKube()
+        recorder = EventRecorder(kube, "stoker", pace=_EverySecond())
+        for number in range(100):
+            recorder.event(ObjectRef("v1", "Pod", f"p{number}", "many"), "Normal", "Released", "Goes.")
+        recorder.event(POD, "Normal", "Released", "Goes.")
+        writing = asyncio.create_task(recorder.run())
+        await asyncio.sleep(3.5)
+        writing.cancel()
+        assert "vision" in {event["metadata"]["namespace"] for event in kube.objects(EVENTS)}
+
+    run_virtual(main())
+
+
 class _EverySecond:
     """Lets one event go each second."""
 

@@ -1,4 +1,4 @@
-"""What was decided is kept until what it depends on changes, and is asked again then, whatever else stayed as it was."""
+"""What was decided is kept until what it depends on changes, and is asked again then, whatever else is as it was."""
 
 from collections.abc import Generator
 

@@ -33,7 +33,7 @@ class World:
     def __init__(self, rate: float | None = None) -> None:
         self.loop = asyncio.get_running_loop()
         self.events = Recorded()
-        self.budget = None if rate is None else WriteBudget(rate, self.loop.time, burst_seconds=1.0)
+        self.budget = None if rate is None else WriteBudget(rate, self.loop.time, burst_seconds=5.0)
         self.work = KeyedWork("test", self.loop.time, self.events, rand=lambda: 1.0, budget=self.budget)
         self.work.listen(self._wake)
         self.wakes = 0
