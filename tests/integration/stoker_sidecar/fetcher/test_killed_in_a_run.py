@@ -89,7 +89,7 @@ async def test_chunks_that_came_are_kept_and_the_rest_of_the_run_is_asked_for_an
             await eventually(server.held.is_set, 60)
             run = set(chunks(0, dict(server.asked)[0]))
             assert len(run) >= 2
-            # Whatever else is on its way lands: then all that is missing is of the run that is held, but its first chunk.
+            # Whatever else is on its way lands: then all that is missing is the rest of the run that is held.
             await eventually(lambda: missing(cache_node, digest) == run - {0}, 60)
             kept, asked = set(range(CHUNKS)) - missing(cache_node, digest), len(server.asked)
             killed = list(workers())
