@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from stoker_api import names
 from stoker_api.sampling import parse_sampling_text
-from stoker_cli.order_suggestion import FoundSeed, seeds_of, sentences
+from stoker_cli.order_suggestion import sentences
 from stoker_cli.why import explain
+from stoker_orders.suggestion import FoundSeed, seeds_of
 
 
 def pod(command: list[str], *, job: str = "", env: Any = (), sampling: str = "") -> dict[str, Any]:

@@ -26,7 +26,7 @@ from stoker_sidecar.volumes.core.publish import Published
 from stoker_sidecar.volumes.synchronization import Changes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.access_protocol import AccessRow
-from stoker_sidecar.wire.fetcher_protocol import Ahead, Done, Failed, Reply, Upcoming
+from stoker_sidecar.wire.fetcher_protocol import Ahead, Done, Failed, Reply, Returning, Upcoming
 from tests.fakes.object_store import MemoryStore
 from tests.fakes.volumes import publish_request
 from tests.support.cache_node import UID, CacheNodeUnderTest, fill, open_cache_node
@@ -95,11 +95,13 @@ async def running(folder: Path, sampling: str, plugins: OrderPlugins | None = No
         told: list[Ahead] = []
         upcoming: list[Upcoming] = []
 
-        async def tell(message: Ahead | Upcoming) -> Reply:
+        async def tell(message: Ahead | Returning | Upcoming) -> Reply:
             try:
                 if isinstance(message, Upcoming):
                     upcoming.append(message)
-                    cache.node.bring(message)
+                    return cache.node.bring(message)
+                if isinstance(message, Returning):
+                    cache.node.foretell(message)
                 else:
                     told.append(message)
                     cache.node.foresee(message)
