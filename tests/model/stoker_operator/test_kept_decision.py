@@ -32,6 +32,7 @@ from tests.unit.stoker_operator.builders import (
     make_cache,
     make_dataset,
     make_node,
+    make_view,
     mount,
     report,
 )
@@ -333,3 +334,25 @@ def new_world(seed: int) -> World:
     for _ in range(pick.randint(0, 10)):
         change(pick, world)
     return world
+
+
+def agrees(*views: ClusterView) -> None:
+    """Hold what is kept equal to deciding anew, for one view after the other."""
+    kept, world = KeptDecision(), World()
+    for view in views:
+        whole, decision = decide_datasets(view, {}, NOW), answer(kept.decide(view, {}, NOW))
+        assert told(decision, world) == told(whole, world)
+
+
+def test_a_node_that_lists_is_told_of_a_dataset_that_is_cleaned_no_longer() -> None:
+    status = {"listingId": f"2.x-{int(NOW * 1000)}", "listingNode": "a"}
+    dataset = make_dataset(status=status, deletionTimestamp="2026-02-01T00:00:00Z", cache={"replicas": 0})
+    unused = make_view(dataset, make_node("a"))
+    agrees(unused, make_view(dataset, make_node("a"), PodView("vision", "p", volumes=("vision/imagenet",))))
+
+
+def test_nodes_are_told_when_a_training_job_has_no_word_any_more() -> None:
+    dataset = listed(make_dataset())
+    pod = PodView("vision", "p", node="a", volumes=("vision/imagenet",), labels={names.LABEL_TRAINING_JOB: "ddp"})
+    parts = (dataset, make_node("a"), make_cache("a"), pod)
+    agrees(make_view(*parts, training_job(tuning={"enabled": False})), make_view(*parts))
