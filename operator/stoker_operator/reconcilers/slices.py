@@ -6,7 +6,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 SLICE = 0.005  # seconds: half of what a pod that is made may wait for the webhook, and a step may take longer than that
-# Seconds for which others then have the loop to themselves. An answer takes several turns of the loop, and with one turn a
+# Seconds for which others then have the loop to themselves. An answer takes several turns of it, and with one turn a
 # slice each of them would wait for a slice of its own.
 PAUSE = 0.001
 
