@@ -11,6 +11,7 @@ from stoker_kube.watch import EventType, WatchEvent
 
 T = TypeVar("T")
 SLICE = 0.005  # seconds after which others have their turn on the event loop
+PAUSE = 0.001  # seconds for which they have it
 _log = logging.getLogger(__name__)
 
 
@@ -67,7 +68,7 @@ class Informer(Generic[T]):
             else:
                 self._take(event)
             if clock() - since >= SLICE:  # a page of a list, or a burst of events, comes without a wait in between
-                await asyncio.sleep(0)
+                await asyncio.sleep(PAUSE)
                 since = clock()
 
     def _take(self, event: WatchEvent) -> None:

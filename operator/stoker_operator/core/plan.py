@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import chain
 
 from stoker_api import names
@@ -402,4 +402,9 @@ def manifest_hosts(view: ClusterView, plan: DatasetPlan) -> tuple[str, ...]:
 
 def _addresses(view: ClusterView, hosts: Iterable[str]) -> tuple[str, ...]:
     addresses = [view.node_caches[name].status.address for name in hosts]
-    return tuple(address for address in addresses if is_address(address))  # a sidecar's word, which others will ask
+    return tuple(address for address in addresses if _is_address(address))  # a sidecar's word, which others will ask
+
+
+@lru_cache(maxsize=20_000)  # of thousands of nodes, each looked at for each Dataset that is on all of them
+def _is_address(text: str) -> bool:
+    return is_address(text)

@@ -6,6 +6,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 SLICE = 0.005  # seconds: half of what a pod that is made may wait for the webhook, and a step may take longer than that
+# Seconds for which others then have the loop to themselves. An answer takes several turns of it, and with one turn a
+# slice each of them would wait for a slice of its own.
+PAUSE = 0.001
 
 
 async def in_slices(work: Generator[None, None, T], seconds: float = SLICE) -> T:
@@ -19,5 +22,5 @@ async def in_slices(work: Generator[None, None, T], seconds: float = SLICE) -> T
             result: T = done.value
             return result
         if loop.time() >= end:
-            await asyncio.sleep(0)
+            await asyncio.sleep(PAUSE)
             end = loop.time() + seconds

@@ -33,8 +33,8 @@ async def test_the_result_is_that_of_the_work() -> None:
     assert await in_slices(count(3)) == 3
 
 
-async def test_others_get_a_turn_when_the_time_is_up() -> None:
-    assert await others_get_turns(0.0) == 100
+async def test_others_get_several_turns_when_the_time_is_up() -> None:
+    assert await others_get_turns(0.0) >= 200
 
 
 async def test_nobody_is_asked_before_that() -> None:
