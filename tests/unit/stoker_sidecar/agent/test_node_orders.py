@@ -30,6 +30,7 @@ from stoker_sidecar.wire.fetcher_protocol import Ahead, Done, Failed, Reply, Ret
 from tests.fakes.object_store import MemoryStore
 from tests.fakes.volumes import publish_request
 from tests.support.cache_node import UID, CacheNodeUnderTest, fill, open_cache_node
+from tests.support.next_use_model import hits_of_what_came_first
 from tests.support.told_orders import AskedNothing, TorchOrders
 from tests.support.waiting import eventually
 
@@ -80,12 +81,17 @@ class Node:
 
 
 @asynccontextmanager
-async def running(folder: Path, sampling: str, plugins: OrderPlugins | None = None) -> AsyncIterator[Node]:
-    """Run a node with a version of which nothing is here, mounted by a pod that says this."""
-    async with open_cache_node(folder, {"bucket": DistantStore()}) as cache:
+async def running(
+    folder: Path, sampling: str, plugins: OrderPlugins | None = None, quota: int | None = None, held: int = 2**28
+) -> AsyncIterator[Node]:
+    """Run a node with a version of which nothing is here, mounted by a pod that says this.
+
+    ``quota``: bytes that it keeps; ``held``: of what it does not keep.
+    """
+    async with open_cache_node(folder, {"bucket": DistantStore()}, transient=held) as cache:
         fill(cache.store, {name: name.encode() * 20 for name in NAMES})
         digest = await cache.list()
-        await cache.configure(listingId="1", version=digest, eager=False, held=(digest,))
+        await cache.configure(listingId="1", version=digest, eager=False, held=(digest,), quotaBytes=quota)
         await cache.reach(lambda status: status.files == len(NAMES))
         manifest = Manifest.open(cache.folder(digest) / "manifest.sqlite")
         numbers = {path.decode(): entry.ino for path, entry in manifest.walk()}
@@ -99,8 +105,8 @@ async def running(folder: Path, sampling: str, plugins: OrderPlugins | None = No
             try:
                 if isinstance(message, Upcoming):
                     upcoming.append(message)
-                    return cache.node.bring(message)
-                if isinstance(message, Returning):
+                    cache.node.bring(message)
+                elif isinstance(message, Returning):
                     cache.node.foretell(message)
                 else:
                     told.append(message)
@@ -232,3 +238,20 @@ async def test_a_plug_in_that_the_node_may_not_ask_is_told(tmp_path: Path) -> No
     said = SAID.replace("{", '{"sampler": "plugin:mine", ', 1)
     async with running(tmp_path / "cache", said) as node:
         await eventually(lambda: "name it in sidecar.orderPlugins" in node.row.order_message)
+
+
+async def test_a_node_that_reads_a_part_each_epoch_fetches_less_again_than_where_what_came_first_stays(
+    tmp_path: Path,
+) -> None:
+    size, kept, epochs = len(NAMES[0]) * 20, 250, 4
+    said = f'{{"seed": 3, "epochs": {epochs}, "ranks": 2, "rank": 1, "files": {{"path": "train"}}}}'
+    sampler = SAMPLERS[SamplerName.TORCH_DISTRIBUTED]
+    parts = [list(sampler.order(len(NAMES), 3 + number, number))[1::2] for number in range(epochs)]
+    async with running(tmp_path / "cache", said, quota=kept * size, held=60 * size) as node:
+        for part in parts:
+            await node.read([NAMES[sample] for sample in part])
+        assert node.row.order == "Known"
+        assert len(node.cache.tree(node.digest)) <= kept
+        fetched = len(node.cache.store.gets)
+    hits = sum(map(len, parts)) - fetched
+    assert hits > 1.2 * sum(hits_of_what_came_first(parts, kept))
