@@ -55,6 +55,22 @@ class OlderVersion(Model):
     manifest_hosts: Annotated[tuple[str, ...], Field(description="host:port of nodes that have its manifest.")] = ()
 
 
+class NeighbourGroups(Model):
+    """Nodes of other groups with which a node has to do (docs/adr/0083). A field of its own keeps a row's below 30."""
+
+    upstream: Annotated[
+        tuple[str, ...],
+        Field(
+            description="host:port of nodes that are asked before the source for what this node would fetch there.",
+            max_length=2,
+        ),
+    ] = ()
+    downstream: Annotated[
+        tuple[str, ...],
+        Field(description="host:port of nodes for which this one stands before the source.", max_length=16),
+    ] = ()
+
+
 class NodeDataset(Model):
     """One dataset that this node should serve.
 
@@ -85,17 +101,9 @@ class NodeDataset(Model):
     position: Annotated[
         int, Field(description="Of this node among itself and `peers`, in one order for all of them.", ge=0, le=15)
     ] = 0
-    upstream: Annotated[
-        tuple[str, ...],
-        Field(
-            description="host:port of nodes that are asked before the source for what this node would fetch there.",
-            max_length=2,
-        ),
-    ] = ()
-    downstream: Annotated[
-        tuple[str, ...],
-        Field(description="host:port of nodes for which this one stands before the source.", max_length=16),
-    ] = ()
+    groups: Annotated[
+        NeighbourGroups, Field(description="Of other groups of nodes that are to have it, where those are several.")
+    ] = NeighbourGroups()
     older: Annotated[
         tuple[OlderVersion, ...],
         Field(description="Fetched beside `version`, and before it: pods on their way here will mount them."),
@@ -142,6 +150,16 @@ class NodeDataset(Model):
     refused: Annotated[
         ShortMessage, Field(description="Why no new mount is made, in a sentence; what is mounted goes on.")
     ] = ""
+
+    @property
+    def upstream(self) -> tuple[str, ...]:
+        """Nodes that are asked before the source for what this node would fetch there, by host:port."""
+        return self.groups.upstream
+
+    @property
+    def downstream(self) -> tuple[str, ...]:
+        """Nodes for which this one stands before the source, by host:port."""
+        return self.groups.downstream
 
 
 class NodeCacheSpec(Model):

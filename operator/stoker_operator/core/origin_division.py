@@ -20,6 +20,8 @@ _EXACT, _STEP = 8, 1.25
 _LEVELS: Final = 60  # the last one is some two million nodes
 # Seconds after which a node that was given less is taken to hold to it, also where it has not said so.
 CONFIRM = 60.0
+# The same for one that was given less before it was told what it had: nothing is written then, and it says nothing.
+UNTOLD = 2 * CONFIRM
 Amounts = tuple[int | None, int | None]  # bytes, and thousandths of requests, a second; None: no limit
 
 
@@ -75,7 +77,8 @@ class CapDivision:
     _counted: dict[str, tuple[int, int]] = field(default_factory=dict)
     _sums: list[int] = field(default_factory=lambda: [0, 0])
     _stale: dict[str, None] = field(default_factory=dict)  # nodes to look at
-    _since: dict[str, float] = field(default_factory=dict)  # who was given less, and when; the oldest first
+    _since: dict[str, float] = field(default_factory=dict)  # who was told to use less, and when; the oldest first
+    _untold: dict[str, float] = field(default_factory=dict)  # who was given less and has not been told so yet
 
     @property
     def fetching(self) -> int:
@@ -113,6 +116,7 @@ class CapDivision:
             self._stale[node] = None
         if told != self.given.get(node) or node not in self._held:
             return
+        self._untold.pop(node, None)
         if confirmed:
             self._settle(node)
         elif self._held[node] != told:
@@ -122,6 +126,7 @@ class CapDivision:
         """Forget a node that is gone."""
         self._stale.pop(node, None)
         self._since.pop(node, None)
+        self._untold.pop(node, None)
         self.given.pop(node, None)
         self._hold(node, None)
         if node in self._fetching:
@@ -130,10 +135,11 @@ class CapDivision:
 
     def settle_old(self, now: float) -> None:
         """Take those who were given less a while ago to hold to it."""
-        while self._since and (node := next(iter(self._since))) and now - self._since[node] >= CONFIRM:
-            self._settle(node)
+        for waiting, seconds in ((self._since, CONFIRM), (self._untold, UNTOLD)):
+            while waiting and (node := next(iter(waiting))) and now - waiting[node] >= seconds:
+                self._settle(node)
 
-    def step(self, most: int) -> set[str]:
+    def step(self, most: int, now: float) -> set[str]:
         """Give what is to be given, to so many nodes at most; returns those that are to be told something else."""
         goal, changed, waiting = part_of(self.cap, self.percent, self.level), set[str](), dict[str, None]()
         while self._stale and len(changed) < most:
@@ -147,12 +153,15 @@ class CapDivision:
             if wanted == old:
                 continue
             self._since.pop(node, None)
+            self._untold.pop(node, None)
             changed.add(node)
             if wanted is None:
                 del self.given[node]
             else:
                 self.given[node] = wanted
                 self._hold(node, _most(self._held.get(node, wanted), wanted))
+            if self._held.get(node) != wanted:
+                self._untold[node] = now
         self._stale |= waiting
         return changed
 
@@ -186,6 +195,7 @@ class CapDivision:
     def _settle(self, node: str) -> None:
         """Count a node with what it is to have."""
         self._since.pop(node, None)
+        self._untold.pop(node, None)
         self._hold(node, self.given.get(node))
 
     def _hold(self, node: str, amounts: Amounts | None) -> None:

@@ -214,7 +214,7 @@ class OriginLedger:
         self._written, changed = now, set[str]()
         for division in self._divisions.values():
             division.settle_old(now)
-            changed |= division.step(max(0, int(self._writes) - len(changed)))
+            changed |= division.step(max(0, int(self._writes) - len(changed)), now)
         self._writes -= len(changed)
         return changed
 

@@ -11,7 +11,7 @@ from stoker_api.dataset import Cache, Dataset, NeighbourPolicy, WarmPolicy
 from stoker_api.endpoint import is_address
 from stoker_api.meta import parse_quantity, shortened
 from stoker_api.names import Reason
-from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset, OlderVersion
+from stoker_api.nodecache import NeighbourGroups, NodeCache, NodeCacheSpec, NodeDataset, OlderVersion
 from stoker_api.origin import MOST_ORIGINS, origin_names
 from stoker_api.times import format_time
 from stoker_api.trainingjob import TrainingJob
@@ -164,7 +164,10 @@ def entry_of(
 ) -> NodeDataset:
     """Make the entry of one dataset on one node; ``together``: as ``dividing`` returned it."""
     entry, group = node_dataset(view, plan, node, states), together.get(node)
-    return entry if group is None else entry.model_copy(update=group._asdict())
+    if group is None:
+        return entry
+    groups = NeighbourGroups.model_construct(upstream=group.upstream, downstream=group.downstream)
+    return entry.model_copy(update={"peers": group.peers, "position": group.position, "groups": groups})
 
 
 def dividing(view: ClusterView, plan: DatasetPlan) -> Mapping[str, Neighbourhood]:

@@ -119,6 +119,8 @@ class ForeseenPages:
             with reader.upcoming() as upcoming:
                 if not upcoming.is_wanting(self._clock(), room):
                     return False
+            if self._readers.get(key) is not reader:  # it was taken back meanwhile
+                return False
             seconds = _ROUND_SECONDS / len(self._readers)
             brought = await in_thread(reader.bring, room, seconds, lambda: self._closed, self._clock)
             reader.fetching.context.telemetry.add(FORESEEN_BYTES, brought)

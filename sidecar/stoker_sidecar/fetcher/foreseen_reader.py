@@ -87,7 +87,7 @@ class ForeseenReader:
         """
         with closing(Manifest.open(self.fetching.version.paths.manifest)) as manifest:  # for the threads of this round
             self._scout(manifest)
-            stream = _Stream(self, manifest, room, clock() + seconds, clock)
+            stream = _Round(self, manifest, room, clock() + seconds, clock)
             reader = PageReader(stream.ranges(), lambda brought: 2**62, ended, _STREAMS, _DEPTH, stream.wire)
             reader.run()
         with self._lock:
@@ -168,7 +168,7 @@ class ForeseenReader:
         return path
 
 
-class _Stream:
+class _Round:
     """The ranges of one round, while readers move on: until it has lasted long enough, or they have not for a while."""
 
     def __init__(

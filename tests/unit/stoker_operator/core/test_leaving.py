@@ -80,7 +80,7 @@ def test_the_node_that_leaves_is_one_of_those_that_hand_out_the_manifest() -> No
 def test_the_node_that_leaves_is_asked_by_those_that_stay_once_it_has_all_of_it() -> None:
     dataset, decision = three()
     found = entries(decision)
-    assert (found["c"].peers, found["c"].position, found["c"].eager) == (("b:8081", "a:8081"), 1, True)
+    assert (found["c"].peers, found["c"].position, found["c"].eager) == (("a:8081", "b:8081"), 2, True)
     assert found["a"].peers == ("b:8081", "c:8081")
     part = make_cache("a", (given(dataset), report(dataset, 300)))
     assert entries(decided(dataset, leaving("a"), make_node("c"), part))["c"].peers == ()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_operator.core.origin_division import CONFIRM, LEVELS, Amounts, CapDivision, level_for, part_of
+from stoker_operator.core.origin_division import CONFIRM, LEVELS, UNTOLD, Amounts, CapDivision, level_for, part_of
 from stoker_operator.core.origin_policy import Cap
 
 CAP = Cap(10**9, 3_000_000)
@@ -40,7 +40,9 @@ class _Cluster:
 
     def settle(self) -> None:
         for _ in range(5):
-            self.division.step(1000)
+            self.now += UNTOLD
+            self.division.settle_old(self.now)
+            self.division.step(1000, self.now)
             for node in {*self.fetching, *self.told}:
                 self.write(node)
                 self.apply(node)
@@ -65,7 +67,7 @@ def run(cluster: _Cluster, steps: list[tuple[str, str]]) -> None:
             cluster.fetching.discard(node)
             cluster.say(node)
         elif step == "step":
-            cluster.division.step(3)
+            cluster.division.step(3, cluster.now)
         elif step == "write":
             cluster.write(node)
         elif step == "apply":
@@ -93,7 +95,7 @@ def test_who_has_more_than_its_share_without_being_given_any_is_given_less_at_on
 
     cluster.division.set_cap(Cap(10**6, 3000))
 
-    assert cluster.division.step(10) == {"a", "b"}
+    assert cluster.division.step(10, cluster.now) == {"a", "b"}
     assert cluster.division.given["b"] == (450_000, 1350)
 
 
@@ -133,12 +135,12 @@ def test_who_is_given_less_holds_to_it_before_another_is_given_more() -> None:
 
     cluster.fetching.add("b")
     cluster.say("b")
-    assert cluster.division.step(10) == {"a"}
+    assert cluster.division.step(10, cluster.now) == {"a"}
     cluster.write("a")
-    assert cluster.division.step(10) == set()
+    assert cluster.division.step(10, cluster.now) == set()
 
     cluster.apply("a")
-    assert cluster.division.step(10) == {"b"}
+    assert cluster.division.step(10, cluster.now) == {"b"}
     assert cluster.division.given["b"] == (5 * 10**8, 1_500_000)
 
 
@@ -148,13 +150,13 @@ def test_who_never_says_that_it_was_given_less_is_waited_for_a_minute() -> None:
     cluster.settle()
     cluster.fetching.add("b")
     cluster.say("b")
-    cluster.division.step(10)
+    cluster.division.step(10, cluster.now)
     cluster.write("a")
 
     cluster.division.settle_old(cluster.now + CONFIRM - 1)
-    assert cluster.division.step(10) == set()
+    assert cluster.division.step(10, cluster.now) == set()
     cluster.division.settle_old(cluster.now + CONFIRM)
-    assert cluster.division.step(10) == {"b"}
+    assert cluster.division.step(10, cluster.now) == {"b"}
 
 
 def test_a_new_leader_writes_nothing_where_shares_are_right() -> None:
@@ -167,7 +169,7 @@ def test_a_new_leader_writes_nothing_where_shares_are_right() -> None:
     for node in ("a", "b", "c"):
         cluster.say(node)
 
-    assert cluster.division.step(10) == set()
+    assert cluster.division.step(10, cluster.now) == set()
 
 
 @pytest.mark.parametrize("nodes", [100, 1000, 5000])
@@ -182,7 +184,7 @@ def test_a_node_more_costs_five_writes_on_average_however_many_there_are(nodes: 
     for number in range(nodes, 2 * nodes):
         cluster.fetching.add(f"n{number}")
         cluster.say(f"n{number}")
-        while changed := cluster.division.step(10_000):
+        while changed := cluster.division.step(10_000, cluster.now):
             written += len(changed)
             for node in changed:
                 cluster.write(node)

@@ -13,7 +13,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from stoker_api.meta import ObjectMeta
-from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset
+from stoker_api.nodecache import NeighbourGroups, NodeCache, NodeCacheSpec, NodeDataset
 from stoker_sidecar.agent.core.uploads import UploadLimits
 from stoker_sidecar.agent.peer_files import PeerFiles, PeerRefusal
 from stoker_sidecar.agent.peers import PeerServer
@@ -195,7 +195,7 @@ async def test_what_is_given_and_refused_is_counted(tmp_path: Path) -> None:
 
 
 async def test_a_node_for_which_this_one_stands_before_the_source_is_answered(tmp_path: Path) -> None:
-    application = files(tmp_path, peers=(), downstream=("127.0.0.1:8082",))
+    application = files(tmp_path, peers=(), groups=NeighbourGroups(downstream=("127.0.0.1:8082",)))
     assert await status_of(application, f"/files/{UID}/{DIGEST}", path="large") == 200
 
 

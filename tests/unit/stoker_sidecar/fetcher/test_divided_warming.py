@@ -175,8 +175,12 @@ async def test_those_before_the_source_are_asked_before_it(tmp_path: Path, conte
         linked.nodes = dict(zip(NAMES, (first, second, third), strict=True))
         await begin(first, digest, 0, count=1)
         below = [
-            second.configure(listingId="1", version=digest, eager=True, peers=["c:1"], position=0, upstream=["a:1"]),
-            third.configure(listingId="1", version=digest, eager=True, peers=["b:1"], position=1, upstream=["a:1"]),
+            second.configure(
+                listingId="1", version=digest, eager=True, peers=["c:1"], position=0, groups={"upstream": ["a:1"]}
+            ),
+            third.configure(
+                listingId="1", version=digest, eager=True, peers=["b:1"], position=1, groups={"upstream": ["a:1"]}
+            ),
         ]
         await asyncio.gather(*below)
         await asyncio.gather(*map(whole, (first, second, third)))
@@ -188,7 +192,7 @@ async def test_those_before_the_source_are_asked_before_it(tmp_path: Path, conte
 
 async def test_one_before_the_source_that_does_not_get_on_is_waited_for_no_longer_than_that(tmp_path: Path) -> None:
     async with nodes(tmp_path, Alone(Having(b"", 5)), FILES, count=1) as ((node,), digest):
-        await node.configure(listingId="1", version=digest, eager=True, upstream=["x:1"])
+        await node.configure(listingId="1", version=digest, eager=True, groups={"upstream": ["x:1"]})
         await whole_in_time(node)
         assert node.tree(digest) == FILES
 
