@@ -4,7 +4,7 @@ import base64
 import json
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -87,8 +87,15 @@ class Queueing:
         documents = outside(yaml.safe_load_all(manifests), one, str(self._slot.host_address), authority)
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
         self._kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=text)
-        kinds = [f"crd/{one['metadata']['name']}" for one in documents if one["kind"] == _CRD]
-        self._kubectl("wait", "--for=condition=Established", f"--timeout={START_SECONDS:.0f}s", *kinds)
+        kinds = [one["metadata"]["name"] for one in documents if one["kind"] == _CRD]
+        wait_for(f"the kinds of {one.program}", partial(self._are_served, kinds), START_SECONDS)
+
+    def _are_served(self, kinds: Sequence[str]) -> bool:
+        # `kubectl wait` fails on one that has no status yet.
+        found = json.loads(self._kubectl("get", "crd", "-o", "json"))["items"]
+        conditions = {one["metadata"]["name"]: (one.get("status") or {}).get("conditions") or () for one in found}
+        established = {"type": "Established", "status": "True"}.items()
+        return all(any(established <= one.items() for one in conditions.get(kind, ())) for kind in kinds)
 
     def _issue(self, one: Installed) -> None:
         authority, folder = Authority(self._paths.pki), self._folder(one)

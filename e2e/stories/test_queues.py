@@ -159,6 +159,23 @@ def test_the_operator_may_let_no_workload_in_by_itself(world: World, home: Home)
         world.kubectl(f"--as=system:serviceaccount:{SYSTEM}:stoker-operator", *words, stdin=stolen)
 
 
+def test_pods_that_mount_a_claim_get_the_gate_from_the_check(world: World, home: Home) -> None:
+    bucket = home.bucket()
+    bucket.put(files(20, 100_000))
+    home.dataset("train", bucket, scheduling={"mode": "Require"})
+    world.apply(kueue_object("LocalQueue", "queue", {"clusterQueue": "one-job"}, namespace=home.namespace))
+    pods = template("ls /data/0", CPU)
+    pods["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "train", "readOnly": True}}]
+    pods["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data", "readOnly": True}]
+    world.apply(job(home, "claim", pods, labels=QUEUE, suspend=True))
+    world.kubectl("wait", "--for=condition=Complete", "job/claim", "-n", home.namespace, "--timeout=90s")
+    (pod,) = pods_of(world, home, "job-name=claim")
+    notes = pod["metadata"]["annotations"]
+    assert notes["stoker.dev/datasets"] == f"{home.namespace}/train"
+    assert json.loads(notes["stoker.dev/released"])["reason"] == "Released"
+    assert pod["spec"]["nodeName"] in warm_nodes(world, home, "train")
+
+
 def test_a_job_set_in_a_queue_has_its_data_brought_and_its_gang_released_together(world: World, home: Home) -> None:
     bucket = home.bucket()
     bucket.put(files(20, 100_000))
