@@ -1,12 +1,14 @@
 """What other nodes were seen to give: who gave wrong bytes, or nothing, is asked no more. Pure."""
 
 from collections import Counter
+from collections.abc import Collection
 from typing import Final
 
-# Wrong files or pieces after which a node is asked no more for this Dataset: a damaged disk has one or two.
-MOST_WRONG = 3
+# Wrong files after which a node is asked no more for this Dataset, if they are more than one in so many that came: a
+# damaged disk has one or two, and each costs its own bytes alone.
+MOST_WRONG, _ONE_IN = 3, 4
 # Files and pieces that a node failed to give, in a row, after which it is asked no more in this pass.
-MOST_FAILURES = 8
+MOST_FAILURES = 16
 
 
 class Givers:
@@ -14,19 +16,31 @@ class Givers:
 
     def __init__(self) -> None:
         self._wrong: Final[Counter[str]] = Counter()
+        self._wrong_pieces: Final[Counter[str]] = Counter()
+        self._given: Final[Counter[str]] = Counter()
         self._failures: Final[Counter[str]] = Counter()
 
     def gave(self, peer: str) -> None:
         """Note that something came from a node as it should."""
         self._failures.pop(peer, None)
+        self._given[peer] += 1
 
-    def failed(self, peer: str) -> None:
-        """Note that something did not come."""
-        self._failures[peer] += 1
+    def failed(self, peer: str, *, late: bool = False) -> None:
+        """Note that something did not come; ``late``: nor an answer, for which it was waited."""
+        self._failures[peer] += 1 + late
 
     def was_wrong(self, peer: str) -> None:
-        """Note that what came was not what the source says it is."""
+        """Note that a file that came was not what the source says it is."""
         self._wrong[peer] += 1
+
+    def gave_wrong_piece(self, peer: str) -> None:
+        """Note that a piece was not: with it, more of its file was in doubt."""
+        self._wrong_pieces[peer] += 1
+
+    def most_suspect(self, peers: Collection[str]) -> str:
+        """Return whose pieces are to be doubted first where one of them was wrong: known ones, then who gave most."""
+        counts = Counter(peers)
+        return max(counts, key=lambda peer: (self._wrong_pieces[peer], self._wrong[peer], counts[peer], peer))
 
     def begin(self) -> None:
         """Begin a pass: who failed before may be asked again, who was wrong may not."""
@@ -34,4 +48,9 @@ class Givers:
 
     def may_ask(self, peer: str) -> bool:
         """Tell whether a node is asked."""
-        return self._wrong[peer] < MOST_WRONG and self._failures[peer] < MOST_FAILURES
+        lies = self._wrong[peer] >= MOST_WRONG and self._wrong[peer] * _ONE_IN > self._given[peer]
+        return not lies and self._failures[peer] < MOST_FAILURES
+
+    def may_ask_pieces(self, peer: str) -> bool:
+        """Tell whether a node is asked for pieces of large files."""
+        return self._wrong_pieces[peer] == 0 and self.may_ask(peer)

@@ -26,6 +26,8 @@ _FIRST_ANSWERS = 1.0
 _AT_ONCE, _LEAST_AT_ONCE = 16, 2
 # To all of them, and while readers wait.
 _GIVEN_AT_ONCE, _BESIDE_READERS = 32, 4
+# Times that one node is asked for a file or a piece that does not come, before the source is.
+_TRIES = 3
 _ARE_PIECES = bytes(int(turn == PIECES) for turn in range(256))
 
 
@@ -42,10 +44,14 @@ class DividedPass(WarmPass):
     _having: dict[str, Having] = field(default_factory=dict)  # by host:port
     # By inode and piece: who failed to give it, and who gives it.
     _refused: dict[WishKey, set[str]] = field(default_factory=dict)
+    _tries: Counter[tuple[WishKey, str]] = field(default_factory=Counter)
     _copying: dict[WishKey, GivenCopy] = field(default_factory=dict)
     _turn_of: bytes = b""
+    # Of files, and of pieces: which turns are this node's, and whether it waits for those upstream.
     _takes: bytes = b""
-    _waits: bool = True  # for those upstream
+    _waits: bool = True
+    _takes_pieces: bytes = b""
+    _waits_for_pieces: bool = True
     _landed_at: float = field(init=False)
     _alone: bool = False
     _news: asyncio.Event = field(default_factory=asyncio.Event)  # for what others give
@@ -150,8 +156,8 @@ class DividedPass(WarmPass):
         part = "" if having.is_whole(entry.ino) else having.part(entry.ino)
         ask = Ask(version.manifest.path_of(entry), offset, length, entry.size, part)
         bring = partial(self._neighbours.bring, giver, ask)
-        self._copying[wish.key] = GivenCopy.begin(giver, length, self.limits.clock())
         task = others.start_copy(entry, bring) if chunk is None else others.start_piece(entry, chunk, giver, bring)
+        self._copying[wish.key] = GivenCopy.begun(giver, length, self.limits.clock(), task)
         task.add_done_callback(partial(self._copied, wish.key))
 
     def _giver(self, wish: Wish) -> str | None:
@@ -163,10 +169,12 @@ class DividedPass(WarmPass):
         if wish.key in self._copying or not self.fetching.version.is_missing(entry.ino):
             return ""
         busy, refused = Counter(copy.giver for copy in self._copying.values()), self._refused.get(wish.key, set())
+        givers = self.fetching.context.givers
         able = [
             (peer in self.division.upstream, busy[peer], number, peer)
             for number, (peer, having) in enumerate(self._having.items())
             if peer not in refused and having.has(entry.ino, chunk)
+            if chunk is None or givers.may_ask_pieces(peer)
         ]
         if not able:
             return ""
@@ -196,11 +204,13 @@ class DividedPass(WarmPass):
         if came is Came.WHOLE:
             givers.gave(giver)
             return
-        self._refused.setdefault(key, set()).add(giver)
         if came is Came.WRONG:
             givers.was_wrong(giver)
         if came is not Came.USELESS:
             givers.failed(giver)
+        self._tries[key, giver] += 1
+        if came is not Came.NOTHING or self._tries[key, giver] >= _TRIES:
+            self._refused.setdefault(key, set()).add(giver)
 
     async def _ask_on(self, peer: str) -> None:
         """Ask one node again and again what it has; one that does not answer keeps nobody else waiting."""
@@ -233,12 +243,18 @@ class DividedPass(WarmPass):
         self._alone = self._alone or self._neighbours is None or now - self._landed_at > _STUCK
         others = () if self._alone else (*division.peers, *division.upstream)
         alive = {peer for peer in others if givers.may_ask(peer) and division.progress.gets_on(peer, now)}
-        self._waits = any(peer in alive for peer in division.upstream)
-        positions = {at for at, peer in division.others.items() if peer in alive}
-        self._takes = takes(division.position, len(division.peers) + 1, positions)
+        self._takes, self._waits = self._shares(alive)
+        self._takes_pieces, self._waits_for_pieces = self._shares({one for one in alive if givers.may_ask_pieces(one)})
         self._decide()
         self._landed.set()
         self._news.set()
+
+    def _shares(self, alive: Collection[str]) -> tuple[bytes, bool]:
+        """Return which turns are this node's, and whether those upstream are waited for, where these get on."""
+        division = self.division
+        positions = {at for at, peer in division.others.items() if peer in alive}
+        own = takes(division.position, len(division.peers) + 1, positions)
+        return own, any(peer in alive for peer in division.upstream)
 
     def _decide(self) -> None:
         """Decide what comes from where.
@@ -246,11 +262,12 @@ class DividedPass(WarmPass):
         What a node failed to give in time, and what has begun to come, is fetched here.
         """
         for key, copy in self._copying.items():
-            if not self._is_coming(key) and copy.giver not in (late := self._refused.setdefault(key, set())):
-                late.add(copy.giver)
-                self.fetching.context.givers.failed(copy.giver)
+            if not self._is_coming(key) and not copy.task.cancelling():
+                copy.task.cancel()
+                self._refused.setdefault(key, set()).add(copy.giver)
+                self.fetching.context.givers.failed(copy.giver, late=True)
         turn_of = bytearray(self._turn_of)
-        refused = {ino for ino, chunk in self._refused if chunk is None}
+        refused = {ino for ino, chunk in self._refused if chunk is None and self._is_left_to_us(ino, chunk)}
         for ino in {*refused, *self.fetching.version.parts}:
             turn_of[ino] = PIECES if turn_of[ino] == PIECES else OWN
         near, far = self._havings()
@@ -267,10 +284,20 @@ class DividedPass(WarmPass):
         self._own_pieces = Wishes(self._pieces(pieced, own=True))
         self._given_pieces = Wishes(self._pieces(pieced, own=False))
 
-    def _havings(self) -> tuple[list[Having], list[Having]]:
+    def _is_left_to_us(self, ino: int, chunk: int | None) -> bool:
+        """Tell whether somebody failed to give it, and nobody else has it who may be asked."""
+        if (refused := self._refused.get((ino, chunk))) is None:
+            return False
+        givers = self.fetching.context.givers
+        may_ask = givers.may_ask if chunk is None else givers.may_ask_pieces
+        havings = (having for peer, having in self._having.items() if peer not in refused and may_ask(peer))
+        return not any(having.has(ino, chunk) for having in havings)
+
+    def _havings(self, may_ask: Callable[[str], bool] = lambda _: True) -> tuple[list[Having], list[Having]]:
         upstream = self.division.upstream
-        near = [having for peer, having in self._having.items() if peer not in upstream]
-        return near, [having for peer, having in self._having.items() if peer in upstream]
+        known = [(peer, having) for peer, having in self._having.items() if may_ask(peer)]
+        near = [having for peer, having in known if peer not in upstream]
+        return near, [having for peer, having in known if peer in upstream]
 
     def _in_order(self, marks: bytes) -> Iterator[Entry]:
         """Yield those of the marked files that are missing and not under way, by rank."""
@@ -298,14 +325,19 @@ class DividedPass(WarmPass):
     def _wanted_pieces(self, entry: Entry) -> Wanted:
         count, part = chunk_count(entry.size), self.fetching.version.parts.get(entry.ino)
         here = bytearray(part.there if part is not None and part.kept else bytes(count))
-        if part is not None and part.complete and not part.promoting:
+        if part is not None and part.complete and not (part.promoting or self.fetching.from_others.settles(entry)):
             return Wanted(_first(part.chunks), b"")  # it was not moved into the tree: asked for once more, it is
         for chunk in range(count):
             here[chunk] |= self._is_coming((entry.ino, chunk)) or self.fetching.is_on_its_way(entry.ino, chunk)
         believed = self.fetching.from_others.believes(entry)
-        refused = bytes(int(not believed or (entry.ino, chunk) in self._refused) for chunk in range(count))
-        near, far = ([having.of(entry.ino, count) for having in some] for some in self._havings())
-        return wanted_pieces(entry.ino, self._takes, bytes(here), near, far, refused=refused, waits=self._waits)
+        doubted = part.doubted if part is not None else ()
+        refused = bytes(
+            int(not believed or chunk in doubted or self._is_left_to_us(entry.ino, chunk)) for chunk in range(count)
+        )
+        asked = self.fetching.context.givers.may_ask_pieces
+        near, far = ([one.of(entry.ino, count) for one in some] for some in self._havings(asked))
+        whose, waits = self._takes_pieces, self._waits_for_pieces
+        return wanted_pieces(entry.ino, whose, bytes(here), near, far, refused=refused, waits=waits)
 
 
 def _first(chunks: bytearray) -> bytes:

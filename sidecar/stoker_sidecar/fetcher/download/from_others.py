@@ -15,7 +15,7 @@ from stoker_sidecar.fetcher.download.parts import PartFile, chunk_span, is_whole
 from stoker_sidecar.fetcher.download.piece_writer import PieceWriter
 from stoker_sidecar.fetcher.download.policy import DownloadKey
 from stoker_sidecar.store.core.object_checksum import CRC64NVME, Checksum, new_digest
-from stoker_sidecar.threads import in_thread
+from stoker_sidecar.threads import in_thread, to_its_end
 from stoker_sidecar.version.manifest import Entry
 from stoker_sidecar.wire.fetcher_protocol import PEER_WRONG
 from stoker_sidecar.worker.files import FileWriter
@@ -45,6 +45,7 @@ class FromOthers:
         self._given = writer.context.settings.given
         self._under_way = under_way
         self._tasks: set[asyncio.Task[Came]] = set()
+        self._settling: dict[asyncio.Task[bool], int] = {}
         self._unprovable: set[int] = set()
 
     def start_copy(self, entry: Entry, bring: Bring) -> "asyncio.Task[Came]":
@@ -56,16 +57,21 @@ class FromOthers:
         return self._start(self._piece(entry, chunk, giver, bring))
 
     def believes(self, entry: Entry) -> bool:
-        """Tell whether pieces of a file may be taken: none was wrong, and something proves it, as far as is known."""
+        """Tell whether pieces of a file may be taken: something proves it, as far as is known."""
         part = self._version.parts.get(entry.ino)
-        return entry.ino not in self._unprovable and (part is None or (part.kept and part.believed))
+        return entry.ino not in self._unprovable and (part is None or part.kept)
+
+    def settles(self, entry: Entry) -> bool:
+        """Tell whether a file that is all here is being proven."""
+        return entry.ino in self._settling.values()
 
     async def stop(self) -> None:
         """End what is under way."""
-        for task in self._tasks:
+        tasks = [*self._tasks, *self._settling]
+        for task in tasks:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        if tasks:
+            await asyncio.wait(tasks)
         await self._writer.proofs.close()
 
     def _start(self, work: Coroutine[Any, Any, Came]) -> "asyncio.Task[Came]":
@@ -87,7 +93,7 @@ class FromOthers:
 
     async def _copied(self, entry: Entry, proof: Checksum, bring: Bring) -> Came:
         """Take a whole file into a place of its own; keep it only if it is what the source says it is."""
-        version, writer = self._version, self._writer
+        version = self._version
         temporary, digest = temporary_name(str(version.paths.parts), entry.ino), new_digest(proof.algorithm)
         file = FileWriter(temporary, 0, digest=digest)
         try:
@@ -99,13 +105,17 @@ class FromOthers:
             file.close()
             if not version.is_missing(entry.ino) or entry.ino in version.parts:
                 return Came.USELESS  # a reader's demand was quicker, or has begun
-            size = await writer.packing.keep(entry, temporary, writer.target(entry), writer.packing.wanted(entry))
+            await to_its_end(asyncio.create_task(self._keep(entry, temporary)))
         finally:
             file.close()
             await in_thread(remove_quietly, Path(temporary))
+        return Came.WHOLE
+
+    async def _keep(self, entry: Entry, temporary: str) -> None:
+        writer = self._writer
+        size = await writer.packing.keep(entry, temporary, writer.target(entry), writer.packing.wanted(entry))
         self._telemetry.gave(entry.size)
         await writer.note(entry, size)
-        return Came.WHOLE
 
     def _wrong(self, proof: Checksum) -> Came:
         """Tell wrong bytes from an ETag that is no MD5, of which nothing is known of this source yet."""
@@ -126,8 +136,18 @@ class FromOthers:
             came = await self._take(part, chunk, giver, file, partial(_within, length, bring=bring))
         if came is Came.WHOLE:
             self._telemetry.gave(length)
-            await self._writer.settle(entry)
+            self._settle_beside(entry)
         return came
+
+    def _settle_beside(self, entry: Entry) -> None:
+        """Have the file proven once it is all here, which takes longer than who gave the last piece is waited for.
+
+        Where that fails, the next pass finds that it was not moved into the tree, and learns why.
+        """
+        task = asyncio.create_task(self._writer.settle(entry))
+        self._settling[task] = entry.ino
+        task.add_done_callback(self._settling.pop)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def _take(
         self, part: PartFile, chunk: int, giver: str, file: FileWriter, bring: Callable[[Write], Awaitable[Came]]
@@ -141,7 +161,7 @@ class FromOthers:
             if came is not Came.WHOLE:
                 return came
             await in_thread(part.note_held, chunk)
-            if not part.believed:
+            if chunk in part.doubted:
                 return Came.USELESS
             part.hold(chunk, giver, file.digest.digest())
             return came
@@ -154,7 +174,8 @@ class FromOthers:
         if not (self._version.is_missing(entry.ino) and self.believes(entry) and self._admits(entry)):
             return None
         part = self._version.parts.get(entry.ino) or self._writer.new_part(entry, kept=True)
-        if part.there[chunk] or chunk in part.incoming or part.promoting or (entry.ino, chunk) in self._under_way:
+        taken = chunk in part.incoming or chunk in part.doubted or (entry.ino, chunk) in self._under_way
+        if part.there[chunk] or taken or part.promoting:
             return None
         return part
 

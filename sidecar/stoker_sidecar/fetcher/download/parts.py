@@ -48,8 +48,8 @@ class PartFile:
 
     ``kept``: it has a map on disk and is to move into the tree. ``sums``: CRC-64/NVME of chunks that this process saw
     arrive. ``held``: chunks that another node gave: written, and read by nobody until the whole file is proven.
-    ``given``: by whom, and their CRC. ``incoming``: tasks that another node gives a chunk to.
-    ``believed``: nothing that other nodes gave of it was wrong.
+    ``given``: by whom, and their CRC. ``incoming``: tasks that another node gives a chunk to. ``doubted``: chunks that
+    only the source may give, since one that another node gave was wrong.
     """
 
     path: Path
@@ -63,7 +63,7 @@ class PartFile:
     held: set[int] = field(default_factory=set)
     given: dict[int, tuple[str, bytes]] = field(default_factory=dict)
     incoming: "dict[int, asyncio.Task[object]]" = field(default_factory=dict)
-    believed: bool = True
+    doubted: set[int] = field(default_factory=set)
 
     @property
     def complete(self) -> bool:
@@ -116,17 +116,14 @@ class PartFile:
         self.held.add(chunk)
         self.given[chunk], self.sums[chunk] = (giver, crc64nvme), crc64nvme
 
-    def let_go(self) -> None:
-        """Believe no other node's word of this file any more: what is held is to come from the source.
-
-        Blocks for a moment.
-        """
-        self.believed = False
-        for chunk in self.held:
-            self.sums.pop(chunk, None)
-        self.held.clear()
-        with suppress(OSError):
-            held_of(self.path).unlink()
+    def doubt(self, giver: str) -> None:
+        """Hold no more what a node gave: it is to come from the source. Blocks for a moment."""
+        self.doubted |= (doubted := {chunk for chunk in self.held if self.given[chunk][0] == giver})
+        self.held -= doubted
+        for chunk in doubted:
+            del self.sums[chunk]
+            with suppress(OSError):
+                _note(held_of(self.path), chunk, b"\0")
 
     def drop(self) -> None:
         """Delete it and its maps, as far as the disk lets go of them: a name is never used again. Blocks."""
@@ -135,10 +132,10 @@ class PartFile:
                 path.unlink()
 
 
-def _note(path: Path, chunk: int) -> None:
+def _note(path: Path, chunk: int, here: bytes = _HERE) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        os.pwrite(descriptor, _HERE, chunk)
+        os.pwrite(descriptor, here, chunk)
     finally:
         os.close(descriptor)
 

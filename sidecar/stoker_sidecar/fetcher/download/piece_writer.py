@@ -139,7 +139,7 @@ class PieceWriter:
         """Find out who gave a wrong chunk, once the source has sent it."""
         giver, crc64nvme = part.given.pop(chunk, ("", b""))
         if giver and crc64nvme != part.sums[chunk]:
-            self.context.givers.was_wrong(giver)
+            self.context.givers.gave_wrong_piece(giver)
             self.context.telemetry.add(PEER_WRONG)
 
     def new_part(self, entry: Entry, *, kept: bool) -> PartFile:
@@ -224,7 +224,7 @@ class PieceWriter:
             if not part.held:
                 await in_thread(self._check_part, entry, part, await self.proofs.stated(entry))
             elif not await self._prove(entry, part):
-                part.let_go()
+                part.doubt(self.context.givers.most_suspect([part.given[chunk][0] for chunk in part.held]))
                 return
             if not part.complete:  # a reader asked for what was held: it comes from the source now
                 return

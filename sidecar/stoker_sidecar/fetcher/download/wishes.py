@@ -1,8 +1,10 @@
 """What a pass of warming wishes other nodes to give, and what of it is under way."""
 
+import asyncio
 from collections.abc import Iterable
 from typing import NamedTuple, Self
 
+from stoker_sidecar.fetcher.download.neighbours import Came
 from stoker_sidecar.version.manifest import Entry
 
 # Seconds until what another node is to give is asked of the source as well, and bytes a second that it may take beside.
@@ -44,12 +46,13 @@ class Wishes:
 
 
 class GivenCopy(NamedTuple):
-    """What is under way from ``giver``, host:port, and is overdue from ``due`` on."""
+    """What is under way from ``giver``, host:port, in ``task``, and is overdue from ``due`` on."""
 
     giver: str
     due: float
+    task: "asyncio.Task[Came]"
 
     @classmethod
-    def begin(cls, giver: str, size: int, now: float) -> Self:
-        """Begin so many bytes. ``now``: seconds of any clock."""
-        return cls(giver, now + _OVERDUE + size / _SLOW)
+    def begun(cls, giver: str, size: int, now: float, task: "asyncio.Task[Came]") -> Self:
+        """Make it of so many bytes that begin ``now``, in seconds of any clock."""
+        return cls(giver, now + _OVERDUE + size / _SLOW, task)

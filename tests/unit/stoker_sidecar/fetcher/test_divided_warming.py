@@ -231,7 +231,7 @@ async def test_who_gave_wrong_pieces_is_found_and_asked_no_more(tmp_path: Path) 
         later = await node.list("2", version=digest)
         await begin(node, later, 0, listingId="2")
         await whole_in_time(node)
-        assert wrong >= 3
+        assert wrong >= 1
         assert (len(liar.asked), node.tree(later)) == (asked, content)
 
 
