@@ -12,12 +12,13 @@ from bench.herd.decisions import NodeDecisions
 from bench.herd.shared_line import SharedLine
 from stoker_sidecar.fetcher.core.division import OWN, PeerProgress, wanted
 from stoker_sidecar.fetcher.download.node_division import PATIENCE
-from stoker_sidecar.fetcher.download.wishes import GivenCopy
 
 # As in DividedPass: seconds between two looks at the others, at first and later; those in which nothing came at all;
 # what is taken from others at a time, and from one of them, or the least.
 _LOOK_FIRST, _LOOK, _STUCK = 0.05, 0.5, 3 * PATIENCE
 _GIVEN_AT_ONCE, _AT_ONCE, _LEAST_AT_ONCE = 32, 16, 2
+# Seconds until what another node is to give is asked of the bucket as well, and bytes a second that it may take beside.
+_OVERDUE, _SLOW = 4.0, 8e6
 BUCKET = -1
 
 
@@ -75,7 +76,7 @@ class _Node:
     given: Iterator[int] = field(default_factory=lambda: iter(()))
     wish: int = 0  # the next of ``given``; 0: not known yet
     fetching: set[int] = field(default_factory=set)
-    copying: dict[int, GivenCopy] = field(default_factory=dict)
+    copying: dict[int, float] = field(default_factory=dict)  # pieces that others give, and when they are overdue
     givers: Counter[int] = field(default_factory=Counter)
     refused: set[int] = field(default_factory=set)
     wait: float = _LOOK_FIRST
@@ -163,7 +164,7 @@ class Herd:
         return node.progress.gets_on(str(other), now)
 
     def _decide(self, number: int, node: _Node, alive: set[int], now: float) -> None:
-        node.refused |= {piece for piece, copy in node.copying.items() if now >= copy.due}
+        node.refused |= {piece for piece, due in node.copying.items() if now >= due}
         turn_of = bytearray(node.decisions.turn_of)
         for piece in node.refused:
             turn_of[piece] = OWN
@@ -191,7 +192,7 @@ class Herd:
 
     @staticmethod
     def _lacks(node: _Node, piece: int, now: float) -> bool:
-        coming = piece in node.copying and now < node.copying[piece].due
+        coming = piece in node.copying and now < node.copying[piece]
         return not (node.have[piece] or piece in node.fetching or coming)
 
     def _start_given(self, number: int, now: float) -> None:
@@ -227,7 +228,7 @@ class Herd:
 
     def _give(self, number: int, giver: int, piece: int, now: float) -> None:
         node, line = self._nodes[number], self._nodes[giver]
-        node.copying[piece] = GivenCopy.begin(str(giver), self._size, now)
+        node.copying[piece] = now + _OVERDUE + self._size / _SLOW
         node.givers[giver] += 1
         line.up_free = max(line.up_free, now + self._lines.node_delay) + self._size / self._lines.node
         self._later(line.up_free, _Left(number, piece, giver))
