@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import islice
 
-from stoker_api.dataset import Neighbours
+from stoker_api.dataset import NeighbourPolicy
 from stoker_api.dataset_status import WarmForecast
 from stoker_api.names import ConditionType, Reason
 from stoker_api.origin import origin_names
@@ -27,7 +27,7 @@ def forecast_of(view: ClusterView, plan: DatasetPlan, figures: Figures) -> WarmF
     files = figures.part.files if figures.part is not None else figures.files
     unheard = figures.desired - len(figures.here)  # nodes that are still to be chosen, or have said nothing of it
     warm = plan.dataset.spec.warm
-    together = warm.neighbours is not Neighbours.OFF and not warm.paths  # of a part each node fetches its own
+    together = warm.neighbours is not NeighbourPolicy.OFF and not warm.paths  # of a part each node fetches its own
     work = WarmWork(size, files or 0, (*figures.here, *([0] * unheard)), peers=together and figures.desired > 1)
     return forecast(work, _terms(view, plan, figures))
 
