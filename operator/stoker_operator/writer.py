@@ -118,7 +118,7 @@ class Writer:
 
         Raises NotFound, and Conflict where ``body`` names a resourceVersion and it is another one by now.
         """
-        written = await self._kube.apply(kind, body, field_manager=field_manager, subresource="status")
+        written = await self._writing.apply(kind, body, field_manager=field_manager, subresource="status")
         _count(kind, "apply")
         return written
 

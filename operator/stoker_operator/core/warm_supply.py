@@ -166,7 +166,7 @@ def _may_hold(demand: PodDemand, node: NodeView) -> bool:
 
 
 def _is_up(node: NodeView) -> bool:
-    return node.schedulable and node.ready and node.sidecar_ready
+    return node.takes_new and node.ready and node.sidecar_ready
 
 
 def _rank(row: NodeChoice) -> tuple[bool, bool, float, str]:

@@ -28,6 +28,7 @@ from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.keyed_work import KeyedWork
 from stoker_operator.reconcilers.slices import in_slices
 from stoker_operator.reconcilers.turns import KeyedAction
+from stoker_operator.write_budget import WritePriority
 from stoker_operator.writer import Writer
 
 LOOK_EVERY = 2.0  # seconds between two looks at what nodes report, while a Workload waits
@@ -74,7 +75,7 @@ class KueueChecks:
         self._warmth: Final = WarmthIndex()
         self._stale: dict[str, None] = dict.fromkeys(state.node_caches.snapshot())  # NodeCaches that changed
         self._written_at: dict[str, float] = {}
-        self.work: Final = KeyedWork("kueue", clock, events)
+        self.work: Final = KeyedWork("kueue", clock, events, budget=writer.budget)
         state.node_caches.listen(self._note_cache)
 
     async def reconcile(self) -> float | None:
@@ -128,7 +129,8 @@ class KueueChecks:
             condition = active_condition(check, now)
             if condition is not None:
                 act = partial(self._write_condition, check, condition)
-                yield KeyedAction(f"condition of AdmissionCheck {name}", "condition", name, act, check.generation)
+                about = f"condition of AdmissionCheck {name}"
+                yield KeyedAction(about, "condition", name, act, check.generation, priority=WritePriority.STATUS)
 
     def _answers(self, told: Sequence[_ToldWorkload], waiting: int, now: float) -> Iterator[KeyedAction]:
         pause = max(MESSAGE_EVERY, waiting / MESSAGES_A_SECOND)
@@ -144,6 +146,7 @@ class KueueChecks:
                 partial(self._write_answer, one),
                 workload.resource_version,
                 ObjectRef(WORKLOADS.api_version, WORKLOADS.kind, workload.name, workload.namespace, workload.uid),
+                WritePriority.START if urgent else WritePriority.STATUS,
             )
 
     async def _write_condition(self, check: AdmissionCheckView, condition: Mapping[str, Any]) -> None:
