@@ -39,6 +39,7 @@ _TORCH = 512 * MIB  # beside the share, for a program with PyTorch and its loade
 _PROGRAM_SECONDS = 600.0
 _FOLLOWED, _FOLLOWED_PACE = 10_000, 2_500.0  # files before the end of an epoch, and files a second
 _IMPORTS_SECONDS = 1.0  # between a pod's mounts and its first read, at least: PyTorch's import alone takes longer
+_IN_MEMORY = "native, all in memory"  # what a first batch costs the loader itself
 _FILES = SampleFilesSpec(layout=SampleLayout.SHARDS)  # all files, by name
 
 
@@ -172,27 +173,32 @@ def _ten_epochs(bench: _Bench, limit: MemoryLimit) -> Iterator[Row]:
 
 def _first_batches(bench: _Bench, limit: MemoryLimit) -> Iterator[Row]:
     """Have PyTorch's DataLoader read epochs with little memory, and compare first batches with middle ones."""
-    systems = (NATIVE, ORDER_KNOWN)
+    systems = (NATIVE, ORDER_KNOWN, _IN_MEMORY)
     step = f"{IMAGES_A_BATCH} files a step of {1000 * STEP_SECONDS:.0f} ms"
     case = f"DataLoader of {_LOADERS} workers, memory for a tenth, {step}"
     firsts: dict[str, list[float]] = {system: [] for system in systems}
     middles: dict[str, list[float]] = {system: [] for system in systems}
     for system in bench.env.turns(f"scarce: {case}", systems):
-        with bench.root(system, _LOADERS, IMAGES_A_BATCH) as root:
-            drop_page_cache()
-            epochs = _trained(root, bench.corpus, limit)
-            middle = statistics.median(seconds for epoch in epochs[1:] for seconds in epoch[1:])
-            middles[system].append(1000 * middle)
-            firsts[system].append(statistics.median(epoch[0] for epoch in epochs[1:]) / middle)
+        if system == _IN_MEMORY:
+            read_jobs(bench.native, bench.jobs(0, 1), bench.corpus.total_bytes)
+            epochs = _trained(bench.native, bench.corpus, None)
+        else:
+            with bench.root(system, _LOADERS, IMAGES_A_BATCH) as root:
+                drop_page_cache()
+                epochs = _trained(root, bench.corpus, limit)
+        middle = statistics.median(seconds for epoch in epochs[1:] for seconds in epoch[1:])
+        middles[system].append(1000 * middle)
+        firsts[system].append(statistics.median(epoch[0] for epoch in epochs[1:]) / middle)
     yield from _rows("scarce", case, "first batch of later epochs, x a middle one", firsts)
     yield from _rows("scarce", case, "ms of a middle batch", middles)
 
 
-def _trained(root: Path, corpus: Corpus, limit: MemoryLimit) -> list[list[float]]:
-    """Return the seconds of each batch of each epoch. Raises BenchError."""
+def _trained(root: Path, corpus: Corpus, limit: MemoryLimit | None) -> list[list[float]]:
+    """Return the seconds of each batch of each epoch; None: with all memory. Raises BenchError."""
     job = {"root": str(root), "files": sorted(paths(corpus)), "seed": _SEED, "epochs": _TRAINED_EPOCHS}
     job |= {"batch": IMAGES_A_BATCH, "loaders": _LOADERS, "step": STEP_SECONDS}
-    command = limit.command([str(DEBIANS_PYTHON), str(FOLDER / "torch_batches.py")])
+    command = [str(DEBIANS_PYTHON), str(FOLDER / "torch_batches.py")]
+    command = limit.command(command) if limit is not None else command
     ended = subprocess.run(
         command,
         input=json.dumps(job) + "\n",

@@ -152,7 +152,7 @@ class KeptDecision:
         """Return the nodes that may ask object stores for something else than before."""
         before, now = old.shares, self._view.shares
         if before.beginning != now.beginning:
-            return self._view.node_caches.keys()
+            return self._view.nodes.keys()
         return changed_values(before.by_node, now.by_node)
 
     def _retuned(self, old: ClusterView) -> set[str]:

@@ -107,7 +107,7 @@ def _told(view: ClusterView, plan: DatasetPlan, old: _ToldNodes | None, news: Co
         (meta.uid, meta.generation, meta.annotations, bool(meta.deletion_timestamp)),
         (spec, view.terms.get(plan.dataset.key, NO_TERMS), plan.tuning.told),
         (listing.id, listing.node, listing.version, listing.holders, manifest_hosts(view, plan)),
-        (plan.placement.starved, plan.live),
+        (plan.placement.starved, plan.live, plan.due),
         _tuned_by_jobs(view, plan),
     )
     if old is not None and old.shared[:2] == shared[:2] and not any(node in roles for node in news):
