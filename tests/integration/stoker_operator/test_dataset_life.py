@@ -22,6 +22,7 @@ from stoker_operator.core.credentials_rbac import NamedCredentials
 from stoker_operator.core.volumes import persistent_volume_name
 from tests.fakes.sidecar import VERSION
 from tests.integration.stoker_operator.conftest import World
+from tests.support.waiting import eventually_async
 
 
 def phase_is(phase: Phase) -> Any:
@@ -99,8 +100,13 @@ async def test_the_nodes_of_a_dataset_may_read_exactly_the_named_secret(world: W
     role = await world.until(ROLES, named.role, lambda _: True)
     assert role["rules"] == [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["keys"]}]
     await world.until_dataset(phase_is(Phase.WARMING))
-    bindings = (await world.kube.list(ROLE_BINDINGS, world.namespace)).items
-    [subject] = [one for binding in bindings for one in binding["subjects"]]
+
+    async def only_reader() -> dict[str, Any] | None:  # where another node has listed it, two for a moment
+        bindings = (await world.kube.list(ROLE_BINDINGS, world.namespace)).items
+        subjects = [one for binding in bindings for one in binding["subjects"]]
+        return subjects[0] if len(subjects) == 1 else None
+
+    subject = await eventually_async(only_reader)
     assert subject["name"] in nodes
     home = names.node_accounts_namespace(world.namespace)
     accounts = {one["metadata"]["name"]: one for one in (await world.kube.list(SERVICE_ACCOUNTS, home)).items}

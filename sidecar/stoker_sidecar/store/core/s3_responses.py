@@ -171,7 +171,8 @@ def response_error(response: ErrorResponse, bucket: str, key: str = "") -> Sourc
 def _is_throttled(response: ErrorResponse) -> bool:
     """Tell whether the server has more to do than it can, by its word or where it gives none (HTTP's 429 and 503)."""
     code, busy = response.code, response.status in (429, 503)
-    return code in _THROTTLED or response.status == 429 or (busy and (not code or code.endswith(_LIMIT_EXCEEDED)))
+    wordless = code in ("", str(response.status))  # the latter is botocore's for no code
+    return code in _THROTTLED or response.status == 429 or (busy and (wordless or code.endswith(_LIMIT_EXCEEDED)))
 
 
 def is_elsewhere(response: ErrorResponse) -> bool:

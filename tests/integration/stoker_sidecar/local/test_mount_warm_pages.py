@@ -36,13 +36,17 @@ def _last(said: str) -> dict[str, Any]:
 
 
 def test_what_is_named_is_in_memory_when_the_command_returns(stoker: StokerMount) -> None:
+    wanted, here = {f"f1/{n}.bin" for n in range(4)}, set[str]()
     stoker.mount("--warm")
-    stoker.umount()
-    assert sum(_cached(path, drop=True) for path in _trees(stoker).values()) == 0
-    last = _last(stoker.mount("-o", "json", "--warm", "f1/", "--pages"))
-    assert last["pages"] == {"request": "mount", "bytes": 4 * SIZE, "readBytes": 4 * SIZE, "done": True}
-    here = {name for name, path in _trees(stoker).items() if _cached(path) == SIZE}
-    assert here >= {f"f1/{n}.bin" for n in range(4)}
+    for _ in range(3):  # another test may have the machine's page cache dropped at that moment
+        stoker.umount()
+        assert sum(_cached(path, drop=True) for path in _trees(stoker).values()) == 0
+        last = _last(stoker.mount("-o", "json", "--warm", "f1/", "--pages"))
+        assert last["pages"] == {"request": "mount", "bytes": 4 * SIZE, "readBytes": 4 * SIZE, "done": True}
+        here = {name for name, path in _trees(stoker).items() if _cached(path) == SIZE}
+        if here >= wanted:
+            break
+    assert here >= wanted
 
 
 def test_pages_without_warm_are_refused_with_what_to_do(stoker: StokerMount) -> None:

@@ -120,7 +120,7 @@ def _etag(body: bytes) -> str:
     ("fault", "kind", "temporary", "says"),
     [
         (refusal(500, "InternalError"), ServerError, True, "500"),
-        (refusal(503), ServerError, True, "503"),
+        (refusal(503), Throttled, True, "503"),
         (refusal(503, "SlowDown"), Throttled, True, "fewer requests"),
         (refusal(429), Throttled, True, "429"),
         (refusal(403, "RequestTimeTooSkewed"), InvalidCredentials, True, "clock"),
