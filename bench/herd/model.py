@@ -18,7 +18,7 @@ from stoker_sidecar.fetcher.download.node_division import PATIENCE
 _LOOK_FIRST, _LOOK, _STUCK = 0.05, 0.5, 3 * PATIENCE
 _GIVEN_AT_ONCE, _AT_ONCE, _LEAST_AT_ONCE = 32, 16, 2
 # Seconds until what another node is to give is asked of the bucket as well, and bytes a second that it may take beside.
-_OVERDUE, _SLOW = 4.0, 8e6
+_OVERDUE, _SLOW = 4.0, 2e6
 BUCKET = -1
 
 

@@ -7,8 +7,9 @@ from typing import NamedTuple, Self
 from stoker_sidecar.fetcher.download.neighbours import Came
 from stoker_sidecar.version.manifest import Entry
 
-# Seconds until what another node is to give is asked of the source as well, and bytes a second that it may take beside.
-_OVERDUE, _SLOW = 4.0, 8e6
+# Seconds until what another node is to give is asked of the source as well, and bytes a second that it may take beside:
+# as few as any answer has to come at, since a node may be giving to fifteen others.
+_OVERDUE, _SLOW = 4.0, 2e6
 
 # Inode and piece; None: the whole file.
 WishKey = tuple[int, int | None]
