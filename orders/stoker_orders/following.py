@@ -137,9 +137,9 @@ class OrderFollower:
         """Take where readers are by other means than what ``saw`` tells: steps over all epochs.
 
         What is seen of them next was read there, or up to ``before`` steps earlier: it comes late. Of another epoch
-        than the one that is read nothing is taken.
+        than the one that is read nothing is taken, nor where any read would be about due so.
         """
-        if self._epoch is None or self._tried is not None:
+        if self._epoch is None or self._tried is not None or self._is_blurred(before):
             return
         within = int(step - before) - self._epoch.number * self.loading.steps
         if self.step < within < self.loading.steps:
@@ -213,12 +213,15 @@ class OrderFollower:
         if len(self._late) < _FEWEST or self._epoch is None:
             return
         if sum(self._late) >= _AGREE * len(self._late):
-            # Where as much may be out of order as there is, any order agrees.
-            if self.loading.steps > 4 * (self.loading.slack + self._unseen):
+            if not self._is_blurred(self._unseen):
                 self.state = OrderState.KNOWN
         elif self._tried is None:
             self._tried, self._tries, self._ripe = self._epoch.number, 0, self.reads + _SOUGHT
             self._try(self._epoch)
+
+    def _is_blurred(self, unseen: float) -> bool:
+        """Tell whether as much may be out of order as there is, so that any order agrees."""
+        return self.loading.steps <= 4 * (self.loading.slack + unseen)
 
     def _try(self, epoch: EpochOrder) -> None:
         """Look for the last reads in an epoch; where they are not, the next one is wanted, or the prediction wrong.

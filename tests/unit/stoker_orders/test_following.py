@@ -203,3 +203,10 @@ def test_a_place_in_another_epoch_is_left_alone() -> None:
     follower.give(follower.order.epoch(0))
     follower.reckon(follower.loading.steps + 100.0, 10.0)
     assert follower.step == 0
+
+
+def test_a_place_that_is_known_too_roughly_to_tell_orders_apart_is_left_alone() -> None:
+    follower = OrderFollower(order(plan()))
+    follower.give(follower.order.epoch(0))
+    follower.reckon(10_000.0, 6_000.0)
+    assert follower.step == 0
