@@ -196,8 +196,8 @@ TARGETS: Sequence[Target] = (
         1,
         "times that one sample is seen more often than another",
     ),
-    _at_most("start-mount", "start", "`stoker mount` of 100 objects returns", 1.0, "s to mount"),
-    _at_most("start-umount", "start", "`stoker umount` returns", 0.3, "s to unmount"),
+    _at_most("start-mount", "start", "stoker mount of 100 objects returns", 1.0, "s to mount"),
+    _at_most("start-umount", "start", "stoker umount returns", 0.3, "s to unmount"),
     _at_most("start-sidecar", "start", "a sidecar's processes that start anew serve", 1.0, "s to serve"),
     _at_least(
         "adaptive", "adaptive", "found by itself, of the best fixed value", 0.9, "of the best fixed value", TUNED
