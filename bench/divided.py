@@ -24,7 +24,8 @@ from bench.objects import write_object
 from bench.proxy import DelayingProxy
 from bench.server import BUCKET, REGION, S3Server
 from stoker_api.meta import ObjectMeta
-from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset, NodePhase
+from stoker_api.node_dataset import NodeDataset
+from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodePhase
 from stoker_operator.webhook.certs import renewed_peer
 from stoker_sidecar.agent.peer_files import PeerFiles
 from stoker_sidecar.agent.plan import NodePlan

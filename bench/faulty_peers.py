@@ -19,7 +19,13 @@ from aiohttp import web
 from bench.proxy import Link
 from stoker_api.dataset_source import Source
 from stoker_api.meta import ObjectMeta
-from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset, NodeDatasetStatus, NodePhase
+from stoker_api.node_dataset import NodeDataset
+from stoker_api.nodecache import (
+    NodeCache,
+    NodeCacheSpec,
+    NodeDatasetStatus,
+    NodePhase,
+)
 from stoker_operator.webhook.certs import renewed_peer
 from stoker_sidecar.agent.peer_files import PeerFiles
 from stoker_sidecar.agent.plan import NodePlan

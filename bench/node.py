@@ -21,7 +21,7 @@ from e2e.cluster.errors import NotReadyError
 from stoker_api import names
 from stoker_api.dataset import MountMode
 from stoker_api.dataset_source import Source
-from stoker_api.nodecache import NodeDataset
+from stoker_api.node_dataset import NodeDataset
 from stoker_api.tuning import NodeTuning
 from stoker_sidecar.agent.csi.pb import csi_pb2
 from stoker_sidecar.fuse.operations import XATTR_REQUESTS

@@ -7,7 +7,8 @@ from functools import partial
 from bench.herd.grid import neighbours
 from bench.herd.grid_turns import grid_takes, grid_turns
 from stoker_api.dataset import Dataset
-from stoker_api.nodecache import NodeCache, NodeDataset
+from stoker_api.node_dataset import NodeDataset
+from stoker_api.nodecache import NodeCache
 from stoker_operator.core.dataset_decision import decide_datasets
 from stoker_operator.core.resources import Resources
 from stoker_operator.core.views import ClusterView, NodeView

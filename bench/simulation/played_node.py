@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 
 from bench.simulation.shape import Temper
 from stoker_api.dataset import MountMode
+from stoker_api.node_dataset import NodeDataset
 from stoker_api.nodecache import (
     REPORT_SECONDS,
     ListingResult,
     NodeCache,
     NodeCacheStatus,
-    NodeDataset,
     NodeDatasetStatus,
     NodePhase,
     OlderVersionStatus,

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stoker_api import names
+from stoker_api.node_dataset import NodeDataset
 from stoker_api.node_storage import MountPhase, NodeMount
 from stoker_api.node_workload import NodeWorkload
 from stoker_api.nodecache import (
@@ -12,7 +13,6 @@ from stoker_api.nodecache import (
     NodeCache,
     NodeCacheSpec,
     NodeCacheStatus,
-    NodeDataset,
     NodeDatasetStatus,
     NodeError,
     NodePhase,

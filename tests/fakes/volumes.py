@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from stoker_api.dataset_source import Source
-from stoker_api.nodecache import NodeDataset, NodeDatasetStatus
+from stoker_api.node_dataset import NodeDataset
+from stoker_api.nodecache import NodeDatasetStatus
 from stoker_sidecar.errors import KeeperUnavailable, MountError
 from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.volumes.core.publish import PublishRequest, VersionKey, VersionOnDisk

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker_api.dataset_source import Source
-from stoker_api.nodecache import NodeDataset
+from stoker_api.node_dataset import NodeDataset
 from stoker_sidecar.version.layout import CachePaths, VersionPaths
 from stoker_sidecar.wire.credentials import AmbientCredentials, Credentials
 from stoker_sidecar.wire.fetcher_protocol import (

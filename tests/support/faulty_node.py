@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stoker_api.dataset_source import Source
-from stoker_api.nodecache import NodeDataset, NodeDatasetStatus
+from stoker_api.node_dataset import NodeDataset
+from stoker_api.nodecache import NodeDatasetStatus
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.credentials import AmbientCredentials
 from stoker_sidecar.wire.fetcher_protocol import Configure, Progress, Watch, decode_reply, encode_request

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from stoker_api.nodecache import NodeDataset
+from stoker_api.node_dataset import NodeDataset
 from stoker_operator.core.class_limits import NO_TERMS
 from stoker_operator.core.compact_rows import compacted
 from stoker_operator.core.held_states import HeldStates

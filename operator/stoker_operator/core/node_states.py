@@ -5,7 +5,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from stoker_api.nodecache import ListingResult, NodeCache, NodeDataset, NodeDatasetStatus, NodeError, NodePhase
+from stoker_api.node_dataset import NodeDataset
+from stoker_api.nodecache import (
+    ListingResult,
+    NodeCache,
+    NodeDatasetStatus,
+    NodeError,
+    NodePhase,
+)
 from stoker_operator.core.feasible_nodes import SILENCE
 from stoker_operator.core.views import NodeView
 from stoker_operator.core.warm_parts import is_warm

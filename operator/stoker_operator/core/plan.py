@@ -1,22 +1,22 @@
 """What every NodeCache should say, and which of them differ from that."""
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
-from itertools import chain
 
 from stoker_api import names
 from stoker_api.dataset import Cache, Dataset, NeighbourPolicy, WarmPolicy
 from stoker_api.endpoint import is_address
 from stoker_api.meta import parse_quantity, shortened
 from stoker_api.names import Reason
-from stoker_api.nodecache import NeighbourGroups, NodeCache, NodeCacheSpec, NodeDataset, OlderVersion
+from stoker_api.node_dataset import NeighbourGroups, NodeDataset, OlderVersion
+from stoker_api.nodecache import NodeCacheSpec
 from stoker_api.origin import MOST_ORIGINS, origin_names
 from stoker_api.times import format_time
 from stoker_api.trainingjob import TrainingJob
 from stoker_api.tuning import NodeTuning
 from stoker_operator.core.class_limits import NO_TERMS
+from stoker_operator.core.entry_room import fitting
 from stoker_operator.core.int64 import clamp
 from stoker_operator.core.listing import ListingState
 from stoker_operator.core.live_versions import older_versions, versions_of
@@ -30,9 +30,6 @@ from stoker_operator.core.tuning_limits import limit_tuning
 from stoker_operator.core.usage import Use
 from stoker_operator.core.views import ClusterView, InvalidDataset, NodeView
 
-# Bytes of a NodeCache's spec. etcd takes 1.5 MiB an object by default, and the status has a row for each Dataset too.
-MOST_SPEC = 700_000
-_ENTRY_SIZE = 500  # of an entry's names, UID, digest, hosts and figures, in JSON
 # Reasons for which an entry stays as it is: a slip of its owner's, or of ours.
 _SLIPS = frozenset({Reason.INVALID_SPEC, Reason.INTERNAL_ERROR})
 _MOST_REQUEST = 64  # characters of an annotation, which may be anyone's text
@@ -237,56 +234,6 @@ def _origins(entries: Iterable[NodeDataset]) -> frozenset[str]:
 def _canonical(spec: NodeCacheSpec) -> NodeCacheSpec:
     datasets = tuple(sorted(spec.datasets, key=lambda entry: entry.uid))
     return spec.model_copy(update={"datasets": datasets})
-
-
-def fitting(entries: Collection[NodeDataset], cache: NodeCache | None) -> list[NodeDataset]:
-    """Return the entries that one NodeCache has room for.
-
-    All of them, nearly always. Else the largest stay as the node knows them, or away from a node that does not: a
-    Dataset with long texts must not keep all others from their nodes.
-    """
-    sizes = {entry.uid: entry_size(entry) for entry in entries}
-    if sum(sizes.values()) <= MOST_SPEC:
-        return list(entries)
-    known = {entry.uid: entry for entry in cache.spec.datasets if entry.uid in sizes} if cache else {}
-    kept = {uid: min(sizes[uid], entry_size(entry)) for uid, entry in known.items()}
-    left = MOST_SPEC - sum(kept.values())
-    out: list[NodeDataset] = []
-    for entry in sorted(entries, key=lambda entry: (sizes[entry.uid], entry.uid)):
-        more = sizes[entry.uid] - kept.get(entry.uid, 0)
-        if more <= left:
-            left -= more
-            out.append(entry)
-        elif entry.uid in known:
-            out.append(known[entry.uid])
-    return out
-
-
-def no_room_sentence(node: str) -> str:
-    """Say that a node's NodeCache has no room for what it should be told of a Dataset."""
-    return (
-        f"{node} is not told of this Dataset as it is now: its NodeCache holds {MOST_SPEC // 1000} kB already; "
-        "shorten warm.paths, source.include, source.exclude and access.namespaces, or let that node have fewer Datasets"
-    )
-
-
-def entry_size(entry: NodeDataset) -> int:
-    """Return about how many bytes an entry takes in the API server's database, rather more than fewer."""
-    source = entry.source
-    older = (text for one in entry.older for text in (one.version, *one.manifest_hosts))
-    lists = (
-        source.include,
-        source.exclude,
-        entry.warm_paths,
-        entry.allowed_namespaces,
-        entry.retain,
-        entry.peers,
-        entry.upstream,
-        entry.downstream,
-        older,
-    )
-    texts = [source.uri, source.endpoint, entry.refused, entry.tuning.profile, *chain.from_iterable(lists)]
-    return _ENTRY_SIZE + len(json.dumps(texts, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
 def node_dataset(view: ClusterView, plan: DatasetPlan, node: str, states: NodeStates) -> NodeDataset:

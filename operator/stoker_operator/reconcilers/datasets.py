@@ -11,10 +11,11 @@ from stoker_kube.events import EventRecorder
 from stoker_operator import metrics
 from stoker_operator.core.credentials_rbac import named_by
 from stoker_operator.core.dataset_decision import Decision
+from stoker_operator.core.entry_room import no_room_sentence
 from stoker_operator.core.kept_decision import KeptDecision
 from stoker_operator.core.origin_ledger import OriginLedger
 from stoker_operator.core.origin_policy import OriginPolicy
-from stoker_operator.core.plan import DatasetPlan, no_room_sentence
+from stoker_operator.core.plan import DatasetPlan
 from stoker_operator.core.views import ClusterView
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.credential_rights import CredentialRights, rights_key

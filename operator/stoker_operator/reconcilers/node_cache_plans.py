@@ -9,7 +9,8 @@ from typing import Final
 
 from stoker_api import names
 from stoker_api.backoff import Backoff
-from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset
+from stoker_api.node_dataset import NodeDataset
+from stoker_api.nodecache import NodeCache, NodeCacheSpec
 from stoker_kube.errors import KubeError
 from stoker_kube.events import ObjectRef
 from stoker_operator.core.node_states import found_on_disk

@@ -5,8 +5,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
+from stoker_api.node_dataset import NodeDataset
 from stoker_api.node_workload import NodeWorkload
-from stoker_api.nodecache import NodeDataset, NodeDatasetStatus, NodePhase
+from stoker_api.nodecache import NodeDatasetStatus, NodePhase
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.tuning.core.pace import MOST_TURNS
 from stoker_sidecar.tuning.core.store_rates import StoreRates

@@ -196,12 +196,8 @@ class Agent:
         self._account = NodeAccount(kube, places.namespace, driver.node_name, time.monotonic, lambda: datetime.now(UTC))
         self._confinement = confinement
         self._observation = observation
-        learned = LearningCollector(self._learning, self._workloads.known)
         self._peer_files = PeerFiles(plan, folders, self._link.ask, places.uploads)
-        given = PeerCollector(plan, self._peer_files)
-        collectors = [ObservationCollector(plan, observation), learned, OrderPluginCollector(asked), given]
-        collectors += [] if plugins is None else [PluginCollector(plugins)]
-        self._metrics = AgentMetrics(plan, self._publisher.rows, *collectors)
+        self._metrics = self._make_metrics()
         self._rules = NodeRules(
             self._profiles,
             self._learning,
@@ -212,18 +208,27 @@ class Agent:
             reads=observation.workloads.read_count,
             system=self._machine.system,
         )
-        self._accounts = PodAccounts(
-            places.accounts,
-            plan,
-            AccountSources(
-                mounted=volumes.mounted.all,
-                reported=self._reported.rows,
-                seen=lambda: observation.workloads.stalls,
-                opened=observation.workloads.opened,
-                rates=self._rules.acting.rates.known,
-            ),
-        )
+        self._accounts = PodAccounts(places.accounts, plan, self._account_sources())
         self._registration: RegistrationService | None = None
+
+    def _make_metrics(self) -> AgentMetrics:
+        collectors = [
+            ObservationCollector(self._plan, self._observation),
+            LearningCollector(self._learning, self._workloads.known),
+            OrderPluginCollector(self._order_plugins),
+            PeerCollector(self._plan, self._peer_files),
+        ]
+        collectors += [] if self._plugins is None else [PluginCollector(self._plugins)]
+        return AgentMetrics(self._plan, self._publisher.rows, *collectors)
+
+    def _account_sources(self) -> AccountSources:
+        return AccountSources(
+            mounted=self._volumes.mounted.all,
+            reported=self._reported.rows,
+            seen=lambda: self._observation.workloads.stalls,
+            opened=self._observation.workloads.opened,
+            rates=self._rules.acting.rates.known,
+        )
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Serve until ``stopping`` is set, then stop within about 3 s. A part that fails ends it with that error.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from stoker_api import names
 from stoker_api.dataset_source import Credentials as Reference
 from stoker_api.names import Reason
-from stoker_api.nodecache import NodeDataset
+from stoker_api.node_dataset import NodeDataset
 from stoker_api.times import format_time
 from stoker_kube.api import Object
 from stoker_kube.errors import Forbidden, KubeError, NotFound

@@ -11,8 +11,9 @@ from stoker_api.cache_memory import NodeMemory
 from stoker_api.dataset import ObservePolicy
 from stoker_api.meta import Condition
 from stoker_api.names import ANNOTATION_OBSERVE, ANNOTATION_TUNING
+from stoker_api.node_dataset import NodeDataset
 from stoker_api.node_storage import CacheFolder
-from stoker_api.nodecache import REPORT_SECONDS, NodeCache, NodeDataset, NodeDatasetStatus
+from stoker_api.nodecache import REPORT_SECONDS, NodeCache, NodeDatasetStatus
 from stoker_api.origin import NodeOrigin, OriginShare
 from stoker_sidecar.agent.core.status import DiskFigures
 from stoker_sidecar.errors import ProtocolError

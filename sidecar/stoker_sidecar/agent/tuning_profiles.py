@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from stoker_api.nodecache import NodeDataset
+from stoker_api.node_dataset import NodeDataset
 from stoker_api.tuning import NodeProfile, NodeTuning
 from stoker_kube.api import Kube
 from stoker_kube.resources import TUNING_PROFILES

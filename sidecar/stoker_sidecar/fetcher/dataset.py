@@ -9,7 +9,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from math import inf
 
-from stoker_api.nodecache import ListingResult, NodeDataset
+from stoker_api.node_dataset import NodeDataset
+from stoker_api.nodecache import ListingResult
 from stoker_api.times import parse_time
 from stoker_sidecar.errors import InUse, SidecarError
 from stoker_sidecar.fetcher.cached_version import CachedVersion, State

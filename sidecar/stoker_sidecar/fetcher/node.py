@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from stoker_api.names import Reason
-from stoker_api.nodecache import NodeDataset
+from stoker_api.node_dataset import NodeDataset
 from stoker_api.origin import OriginShare
 from stoker_sidecar.errors import CacheDiskFailed, DiskFull, NotYetConfigured, ProtocolError
 from stoker_sidecar.fetcher.context import DownloadSettings, ListingSlots, NodeContext, NodeDependencies

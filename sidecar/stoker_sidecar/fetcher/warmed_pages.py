@@ -3,7 +3,7 @@
 from functools import partial
 
 from stoker_api.cache_memory import WarmedPages
-from stoker_api.nodecache import NodeDataset
+from stoker_api.node_dataset import NodeDataset
 from stoker_api.warm_paths import paths_digest
 from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.choosing import is_chosen_here, left_to_warm

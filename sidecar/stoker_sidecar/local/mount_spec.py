@@ -11,7 +11,8 @@ from pathlib import Path
 from stoker_api.dataset_source import Source
 from stoker_api.meta import Model, ObjectMeta
 from stoker_api.mount_figures import FIGURES_SOCKET, MOUNT_SPEC
-from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset
+from stoker_api.node_dataset import NodeDataset
+from stoker_api.nodecache import NodeCache, NodeCacheSpec
 from stoker_sidecar.store.core.location import S3Location, parse_location
 from stoker_sidecar.version.layout import CachePaths, DatasetPaths
 from stoker_sidecar.wire.disk_floor import DiskFloor, Floor

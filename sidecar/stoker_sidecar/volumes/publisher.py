@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from stoker_api.node_dataset import NodeDataset
 from stoker_api.node_storage import NodeMount
-from stoker_api.nodecache import NodeDataset, NodeDatasetStatus
+from stoker_api.nodecache import NodeDatasetStatus
 from stoker_sidecar.errors import VolumeCode, VolumeError
 from stoker_sidecar.volumes.core.publish import (
     Bind,

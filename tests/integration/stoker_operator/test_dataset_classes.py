@@ -11,7 +11,8 @@ from stoker_api import names
 from stoker_api.dataset import Dataset
 from stoker_api.dataset_status import Phase
 from stoker_api.names import ConditionType, Reason
-from stoker_api.nodecache import NodeCache, NodeDataset
+from stoker_api.node_dataset import NodeDataset
+from stoker_api.nodecache import NodeCache
 from stoker_kube.errors import Invalid, NotFound
 from stoker_kube.resources import DATASET_CLASSES, DATASETS, NODE_CACHES
 from stoker_operator.core.conditions import find

@@ -5,7 +5,8 @@ from typing import Any
 
 from stoker_api.dataset_status import Phase
 from stoker_api.names import ConditionType, Reason
-from stoker_api.nodecache import NodeCache, NodeDataset
+from stoker_api.node_dataset import NodeDataset
+from stoker_api.nodecache import NodeCache
 from stoker_kube.errors import Invalid
 from stoker_kube.resources import DATASETS, NODE_CACHES, NODES, PODS
 from stoker_operator.core.conditions import find

@@ -5,7 +5,14 @@ from typing import Any
 
 from stoker_api.dataset import MountMode
 from stoker_api.dataset_source import Source
-from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeCacheStatus, NodeDataset, NodeDatasetStatus, NodePhase
+from stoker_api.node_dataset import NodeDataset
+from stoker_api.nodecache import (
+    NodeCache,
+    NodeCacheSpec,
+    NodeCacheStatus,
+    NodeDatasetStatus,
+    NodePhase,
+)
 from stoker_kube.resources import NODE_CACHES
 from stoker_operator.core.plan import NodeCacheWrite
 from stoker_operator.core.views import NodeView

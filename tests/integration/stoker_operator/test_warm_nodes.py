@@ -6,7 +6,8 @@ import pytest
 
 from stoker_api import names
 from stoker_api.names import ConditionType, Reason
-from stoker_api.nodecache import NodeCache, NodeDataset
+from stoker_api.node_dataset import NodeDataset
+from stoker_api.nodecache import NodeCache
 from stoker_kube.errors import Invalid
 from stoker_kube.resources import NODE_CACHES
 from stoker_operator.core.conditions import find

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from stoker_api import names
 from stoker_api.dataset import Dataset
 from stoker_api.dataset_status import DatasetStatus
-from stoker_api.nodecache import NodeCache, NodeDataset, NodeDatasetStatus, NodePhase
+from stoker_api.node_dataset import NodeDataset
+from stoker_api.nodecache import NodeCache, NodeDatasetStatus, NodePhase
 from stoker_api.origin import OriginShare
 from stoker_api.times import format_time
 from stoker_api.trainingjob import TrainingJob

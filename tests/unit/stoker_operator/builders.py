@@ -8,7 +8,8 @@ from typing import Any
 from stoker_api import names
 from stoker_api.dataset import Dataset
 from stoker_api.datasetclass import DatasetClass
-from stoker_api.nodecache import NodeCache, NodeDataset, NodeDatasetStatus, NodePhase
+from stoker_api.node_dataset import NodeDataset
+from stoker_api.nodecache import NodeCache, NodeDatasetStatus, NodePhase
 from stoker_api.trainingjob import TrainingJob
 from stoker_operator.core.dataset_decision import Decision, decide_datasets
 from stoker_operator.core.views import ClusterView, NodeView, PodView

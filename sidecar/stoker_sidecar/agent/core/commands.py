@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 
-from stoker_api.nodecache import NodeDataset
+from stoker_api.node_dataset import NodeDataset
 from stoker_sidecar.volumes.core.publish import VersionKey
 from stoker_sidecar.wire.credentials import Credentials
 from stoker_sidecar.wire.fetcher_protocol import Configure, Remove, Tune

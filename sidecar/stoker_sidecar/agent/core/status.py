@@ -12,11 +12,11 @@ from stoker_api.dataset import MountMode
 from stoker_api.goodput import EndedPod
 from stoker_api.meta import Condition, format_bytes, shortened
 from stoker_api.names import ConditionType, Reason
+from stoker_api.node_dataset import NodeDataset
 from stoker_api.node_storage import CacheFolder, NodeMount
 from stoker_api.node_workload import NodeWorkload
 from stoker_api.nodecache import (
     NodeCacheStatus,
-    NodeDataset,
     NodeDatasetStatus,
     NodeError,
     NodeHardware,

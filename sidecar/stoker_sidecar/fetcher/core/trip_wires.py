@@ -32,9 +32,6 @@ class TripWires:
         self._looked = self._moved = 0.0  # when it was looked last, and when readers had moved on then
         self._mark: tuple[float, int] | None = None
 
-    def __len__(self) -> int:
-        return len(self._wires)
-
     def lay(self, number: int) -> None:
         """Take note that a piece's opening will be told."""
         if number > (self.passed or -1) and not self.has(number):

@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from stoker_api.nodecache import NodeDataset
+from stoker_api.node_dataset import NodeDataset
 from stoker_sidecar.fetcher.core.lanes import WarmShare
 from stoker_sidecar.fetcher.download.divided_pass import DividedPass
 from stoker_sidecar.fetcher.download.fetching import Fetching

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stoker_api.meta import format_bytes
 from stoker_api.names import Reason
-from stoker_api.nodecache import NodeDataset
+from stoker_api.node_dataset import NodeDataset
 from stoker_sidecar.fetcher.cached_version import CachedVersion
 from stoker_sidecar.fetcher.core.packing_decision import Shortage
 from stoker_sidecar.fetcher.core.room import Asker, Idle, Room, may_return, victims

@@ -9,8 +9,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from stoker_api.dataset import MountMode
+from stoker_api.node_dataset import NodeDataset
 from stoker_api.node_storage import MountPhase, NodeMount
-from stoker_api.nodecache import NodeDataset, NodeDatasetStatus
+from stoker_api.nodecache import NodeDatasetStatus
 from stoker_sidecar.errors import VolumeCode
 from stoker_tuning.frameworks.pod_hints import NO_HINTS, PodHints
 

@@ -11,7 +11,13 @@ import pytest
 from stoker_api.dataset import MountMode
 from stoker_api.dataset_source import Source
 from stoker_api.meta import ObjectMeta
-from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset, NodeDatasetStatus, NodePhase
+from stoker_api.node_dataset import NodeDataset
+from stoker_api.nodecache import (
+    NodeCache,
+    NodeCacheSpec,
+    NodeDatasetStatus,
+    NodePhase,
+)
 from stoker_sidecar.agent.fetcher_link import FetcherLink
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.fetcher.handoff_state import HandoffState

@@ -9,7 +9,8 @@ import pytest
 
 from stoker_api.dataset_source import Source
 from stoker_api.meta import ObjectMeta
-from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset, NodePhase
+from stoker_api.node_dataset import NodeDataset
+from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodePhase
 from stoker_api.origin import OriginShare
 from stoker_sidecar.agent.fetcher_link import FetcherLink
 from stoker_sidecar.agent.plan import NodePlan

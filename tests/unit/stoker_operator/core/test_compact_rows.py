@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from stoker_api.nodecache import NodeDataset, NodeDatasetStatus
+from stoker_api.node_dataset import NodeDataset
+from stoker_api.nodecache import NodeDatasetStatus
 from stoker_operator.core.compact_rows import compacted
 
 NAMED: dict[str, Any] = {"namespace": "vision", "name": "digits", "uid": "u"}

@@ -6,7 +6,8 @@ from types import MappingProxyType
 from typing import Any
 
 from stoker_api.dataset_source import Source
-from stoker_api.nodecache import NodeCacheSpec, NodeDataset
+from stoker_api.node_dataset import NodeDataset
+from stoker_api.nodecache import NodeCacheSpec
 from stoker_operator.core.credentials_rbac import (
     SHARDS,
     KeptReaders,

@@ -5,7 +5,8 @@ from typing import Any
 
 from stoker_api.dataset import Dataset
 from stoker_api.names import ConditionType, Reason
-from stoker_api.nodecache import NodeCache, NodeDataset
+from stoker_api.node_dataset import NodeDataset
+from stoker_api.nodecache import NodeCache
 from stoker_api.times import format_time
 from stoker_operator.core.class_limits import ClassTerms
 from stoker_operator.core.conditions import find

@@ -12,10 +12,12 @@ from stoker_api.dataset_source import Source
 from stoker_api.dataset_status import DatasetStatus
 from stoker_api.meta import ObjectMeta
 from stoker_api.names import Reason
-from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset, NodeDatasetStatus
+from stoker_api.node_dataset import NodeDataset
+from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDatasetStatus
 from stoker_operator.core.class_limits import ClassTerms
 from stoker_operator.core.dataset_decision import decide_datasets
-from stoker_operator.core.plan import MOST_SPEC, NodeCacheWrite, entry_size, fitting
+from stoker_operator.core.entry_room import MOST_SPEC, entry_size, fitting
+from stoker_operator.core.plan import NodeCacheWrite
 from stoker_operator.core.views import ClusterView, InvalidDataset, PodView
 from tests.unit.stoker_operator.builders import (
     NOW,

@@ -10,7 +10,7 @@ from stoker_api.warm_paths import WarmPathsStatus, paths_digest
 from stoker_operator.core.conditions import find
 from stoker_operator.core.dataset_size import size_on_node
 from stoker_operator.core.dataset_transitions import dataset_announcements
-from stoker_operator.core.plan import entry_size
+from stoker_operator.core.entry_room import entry_size
 from stoker_operator.core.warmth import WarmthIndex
 from tests.unit.stoker_operator.builders import (
     NOW,

@@ -5,8 +5,14 @@ from collections.abc import Sequence
 
 from stoker_api.dataset_source import Source
 from stoker_api.meta import ObjectMeta
+from stoker_api.node_dataset import NodeDataset
 from stoker_api.node_workload import NodeWorkload
-from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset, NodeDatasetStatus, NodePhase
+from stoker_api.nodecache import (
+    NodeCache,
+    NodeCacheSpec,
+    NodeDatasetStatus,
+    NodePhase,
+)
 from stoker_sidecar.agent.acting import NodeActing, surroundings
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.tuning.built_in import BuiltInRules

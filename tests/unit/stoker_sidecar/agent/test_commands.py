@@ -1,7 +1,7 @@
 """What the fetcher is told, and what it is never told."""
 
 from stoker_api.dataset_source import Source
-from stoker_api.nodecache import NodeDataset
+from stoker_api.node_dataset import NodeDataset
 from stoker_sidecar.agent.core.commands import commands, kept_meanwhile, tunings, wanted
 from stoker_sidecar.wire.credentials import AmbientCredentials, StaticCredentials
 from stoker_sidecar.wire.fetcher_protocol import Configure, FileKnobs, Remove, Tune

@@ -8,7 +8,14 @@ import pytest
 from stoker_api.dataset_source import Credentials, SecretReference, Source
 from stoker_api.meta import ObjectMeta
 from stoker_api.names import Reason
-from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeCacheStatus, NodeDataset, NodeDatasetStatus, NodeError
+from stoker_api.node_dataset import NodeDataset
+from stoker_api.nodecache import (
+    NodeCache,
+    NodeCacheSpec,
+    NodeCacheStatus,
+    NodeDatasetStatus,
+    NodeError,
+)
 from stoker_kube.api import Object
 from stoker_kube.errors import Forbidden, Unavailable
 from stoker_kube.resources import SECRETS, SERVICE_ACCOUNTS

@@ -7,12 +7,12 @@ import pytest
 from stoker_api.dataset_source import Source
 from stoker_api.meta import ObjectMeta
 from stoker_api.names import Reason
+from stoker_api.node_dataset import NodeDataset
 from stoker_api.nodecache import (
     REPORT_SECONDS,
     NodeCache,
     NodeCacheSpec,
     NodeCacheStatus,
-    NodeDataset,
     NodeDatasetStatus,
     NodePhase,
 )

@@ -10,8 +10,9 @@ import pytest
 
 from stoker_api.dataset_source import Source
 from stoker_api.meta import ObjectMeta
+from stoker_api.node_dataset import NodeDataset
 from stoker_api.node_workload import NodeWorkload
-from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset
+from stoker_api.nodecache import NodeCache, NodeCacheSpec
 from stoker_sidecar.agent.core.history_rows import HistoryKind
 from stoker_sidecar.agent.core.number_windows import WindowTimes
 from stoker_sidecar.agent.core.read_counts import ReadCount

@@ -13,7 +13,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from stoker_api.meta import ObjectMeta
-from stoker_api.nodecache import NeighbourGroups, NodeCache, NodeCacheSpec, NodeDataset
+from stoker_api.node_dataset import NeighbourGroups, NodeDataset
+from stoker_api.nodecache import NodeCache, NodeCacheSpec
 from stoker_sidecar.agent.core.uploads import UploadLimits
 from stoker_sidecar.agent.peer_files import PeerFiles, PeerRefusal
 from stoker_sidecar.agent.peers import PeerServer

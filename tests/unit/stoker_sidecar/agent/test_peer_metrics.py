@@ -5,7 +5,8 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, generate_latest
 
 from stoker_api.meta import ObjectMeta
-from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset
+from stoker_api.node_dataset import NodeDataset
+from stoker_api.nodecache import NodeCache, NodeCacheSpec
 from stoker_sidecar.agent.peer_files import PeerFiles, PeerRefusal
 from stoker_sidecar.agent.peer_metrics import PeerCollector
 from stoker_sidecar.agent.plan import NodePlan

@@ -8,8 +8,9 @@ import pytest
 
 from stoker_api.dataset_source import Source
 from stoker_api.meta import ObjectMeta
+from stoker_api.node_dataset import NodeDataset
 from stoker_api.node_workload import NodeWorkload
-from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset
+from stoker_api.nodecache import NodeCache, NodeCacheSpec
 from stoker_sidecar.agent.node_learning import NodeLearning
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.rule_trials import RuleTrials

@@ -9,9 +9,10 @@ import pytest
 from stoker_api.dataset import MountMode
 from stoker_api.dataset_source import Source
 from stoker_api.names import ConditionType, Reason
+from stoker_api.node_dataset import NodeDataset
 from stoker_api.node_storage import CacheFolder, NodeMount
 from stoker_api.node_workload import EvidenceSource, NodeWorkload
-from stoker_api.nodecache import NodeDataset, NodeDatasetStatus, NodeError, NodePhase
+from stoker_api.nodecache import NodeDatasetStatus, NodeError, NodePhase
 from stoker_api.origin import NodeOrigin
 from stoker_sidecar.agent.core.hardware_status import node_hardware
 from stoker_sidecar.agent.core.status import (

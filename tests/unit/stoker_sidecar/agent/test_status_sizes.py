@@ -4,9 +4,15 @@ import json
 
 from stoker_api.dataset_source import Source
 from stoker_api.goodput import MOST_ENDED, EndedPod
+from stoker_api.node_dataset import NodeDataset
 from stoker_api.node_storage import NodeMount
 from stoker_api.node_workload import MOST_WORKLOADS, NodeWorkload
-from stoker_api.nodecache import NodeCacheSpec, NodeDataset, NodeDatasetStatus, NodeError, NodePhase
+from stoker_api.nodecache import (
+    NodeCacheSpec,
+    NodeDatasetStatus,
+    NodeError,
+    NodePhase,
+)
 from stoker_sidecar.agent.core.status import node_status
 from tests.unit.stoker_sidecar.agent.test_status import facts
 

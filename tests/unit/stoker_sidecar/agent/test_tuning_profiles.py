@@ -9,7 +9,8 @@ import pytest
 from stoker_api.dataset_source import Source
 from stoker_api.meta import ObjectMeta
 from stoker_api.names import ANNOTATION_TUNING
-from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDataset
+from stoker_api.node_dataset import NodeDataset
+from stoker_api.nodecache import NodeCache, NodeCacheSpec
 from stoker_api.tuning import MOST_NODE_PROFILES, NodeProfile, NodeTuning
 from stoker_kube.resources import TUNING_PROFILES
 from stoker_sidecar.agent.core.profile_reading import RulesInForce, built_in, profile_rows
