@@ -46,6 +46,7 @@ class ForeseenPages:
         self._memory = memory
         self._clock = clock
         self._readers: dict[tuple[str, str, str], ForeseenReader] = {}
+        self._over: list[ForeseenReader] = []  # to be closed when no round and no wait uses what they watch
         self._figures: tuple[float, MemoryFigures] | None = None
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -73,14 +74,14 @@ class ForeseenPages:
                 passed = upcoming.passed
             reader.alone = alone
         self._news.set()
-        if self._task is None and self._readers:
+        if self._task is None and (self._readers or self._over):
             self._task = asyncio.create_task(self._work())
         return passed
 
     def _forget(self, key: tuple[str, str, str]) -> None:
         reader = self._readers.pop(key, None)
         if reader is not None:
-            reader.close()
+            self._over.append(reader)
 
     def _is_over(self, reader: ForeseenReader, fetching: Fetching) -> bool:
         """Tell whether a reader is of a version that was closed, or is to be tried again after trouble."""
@@ -95,6 +96,11 @@ class ForeseenPages:
             await self._task
         for key in list(self._readers):
             self._forget(key)
+        self._close_those_over()
+
+    def _close_those_over(self) -> None:
+        while self._over:
+            self._over.pop().close()
 
     async def _work(self) -> None:
         try:
@@ -104,7 +110,9 @@ class ForeseenPages:
                 more = [await self._bring_for(key, reader) for key, reader in list(self._readers.items())]
                 if not any(more):
                     await self._rest()
+                self._close_those_over()
         finally:
+            self._close_those_over()
             self._task = None
 
     async def _bring_for(self, key: tuple[str, str, str], reader: ForeseenReader) -> bool:

@@ -105,8 +105,10 @@ class ForeseenReader:
         return pieces
 
     def wire(self, path: str, number: int) -> None:
-        """Watch the file of a piece."""
+        """Watch the file of a piece, if its next opening is that of this piece."""
         with self._lock:
+            if self._begun != self._upcoming.begun or not self._upcoming.tells(number):
+                return
             if self._watch is None:
                 self._watch = self._new_watch()
             if self._watch is not None and len(self._watch) < _MOST_WIRES and self._watch.add(path, number):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from stoker_sidecar.fetcher.core.trip_wires import STRIDE, TripWires
 from stoker_sidecar.wire.fetcher_protocol import MOST_UPCOMING, Upcoming
 
-_PIECE = struct.Struct("<IIQ")
+_PIECE, _INO = struct.Struct("<IIQ"), struct.Struct("<I")
 # Pieces that are kept at most, read or not: 5 MB.
 _MOST_KEPT = 40 * MOST_UPCOMING
 # Seconds for which the told pace is believed: it is told four times a second.
@@ -88,7 +88,24 @@ class UpcomingPieces:
         """Return the pieces beyond what was brought that are to have wires."""
         first = -(-max(self._next, self._wires.passed or 0) // _SCOUTS_APART) * _SCOUTS_APART
         end = min(self._next + _SCOUTS, self._end)
-        return [self._piece(one) for one in range(first, end, _SCOUTS_APART) if not self._wires.has(one)]
+        numbers = (one for one in range(first, end, _SCOUTS_APART) if not self._wires.has(one))
+        return [self._piece(one) for one in numbers if self.tells(one)]
+
+    def tells(self, number: int) -> bool:
+        """Tell whether the next opening of a piece's file is that of this piece.
+
+        A window on few files is several epochs long: readers then open them for an earlier piece first.
+        """
+        if not self._first <= number < self._end:
+            return False
+        begin = max(self._first, int(self._seen), (self._wires.passed or 0) + 1)
+        ino = _INO.pack(self._piece(number).ino)
+        start, end = ((one - self._first) * _PIECE.size for one in (begin, number))
+        while (start := self._kept.find(ino, start, end)) >= 0:
+            if not start % _PIECE.size:
+                return False
+            start += 1
+        return True
 
     @property
     def passed(self) -> int | None:

@@ -2,6 +2,7 @@
 
 import struct
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -152,6 +153,31 @@ def test_it_is_looked_at_again_only_where_time_makes_room() -> None:
     upcoming.take(told(1000, 1000, pace=6400.0), 0.0)
     assert upcoming.wait(0.0) == 0.01
     assert upcoming.wait(1.5) is None
+
+
+def test_the_opening_of_a_file_that_comes_earlier_too_tells_nothing_of_the_later_piece() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    epochs = packed(range(1000)) + packed(range(999, -1, -1))
+    upcoming.take(Upcoming("uid", "d" * 64, "pod", pieces=epochs), 0.0)
+    assert upcoming.tells(999)
+    assert not upcoming.tells(1000)  # piece 999 is of the same file
+    upcoming.opened([], 0.0)
+    upcoming.take(Upcoming("uid", "d" * 64, "pod", 2000, seen=999.5), 0.0)
+    assert not upcoming.tells(1000)
+    upcoming.take(Upcoming("uid", "d" * 64, "pod", 2000, seen=1000.0), 0.0)
+    assert upcoming.tells(1000)
+
+
+def test_the_place_of_readers_stays_right_where_the_window_is_several_epochs_long() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    files, epochs = 500, 8
+    upcoming.take(Upcoming("uid", "d" * 64, "pod", pace=100.0, at=0.0, pieces=packed(range(files)) * epochs), 0.0)
+    wanted(upcoming, room=2 * files * SIZE)
+    watched = {piece.ino: piece.number for piece in upcoming.scouts()}
+    for number in watched.values():
+        upcoming.wire(number)
+    upcoming.opened([watched[ino] for ino in range(files) if ino in watched], 1.0)
+    assert upcoming.ahead(1.0) == pytest.approx((2 * files - 100) * SIZE)
 
 
 @given(
