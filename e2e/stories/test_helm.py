@@ -3,7 +3,7 @@
 from e2e.cluster.processes import run, wait_for
 from e2e.support import manifests
 from e2e.support.bucket import files
-from e2e.support.world import PATIENCE, RELEASE, SYSTEM, Home, World
+from e2e.support.world import PATIENCE, RELEASE, SYSTEM, Home, World, condition
 
 WAIT = "until [ -e /tmp/done ]; do sleep 0.2; done; ls /data"
 
@@ -30,6 +30,13 @@ def test_a_typo_in_the_values_is_refused(world: World) -> None:
     assert "kind: Deployment" not in output
 
 
+def test_the_api_server_knows_the_priority_of_the_operators_lease(world: World) -> None:
+    def is_known() -> bool:
+        return condition(world.get("flowschema", "stoker-operator-lease"), "Dangling") == "False"
+
+    wait_for("the API server to know the level", is_known, PATIENCE)
+
+
 def test_uninstall_leaves_nothing_behind(world: World, home: Home) -> None:
     bucket = home.bucket()
     bucket.put(files(5, 1000))
@@ -43,7 +50,7 @@ def test_uninstall_leaves_nothing_behind(world: World, home: Home) -> None:
     wait_for("Stoker's pods to end", lambda: world.items("pods", "-n", SYSTEM) == [], PATIENCE)
 
     left = world.kubectl(
-        "get", "mutatingwebhookconfigurations,validatingadmissionpolicies,csidrivers,clusterroles", "-o", "name"
+        "get", "mutatingwebhookconfigurations,validatingadmissionpolicies,csidrivers,clusterroles,flowschemas", "-o", "name"
     )
     assert [name for name in left.split() if "stoker" in name and "stoker-e2e" not in name] == []
     assert world.items("pv") == []

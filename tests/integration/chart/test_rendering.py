@@ -115,6 +115,18 @@ def test_service_accounts_carry_the_identity_of_the_cloud() -> None:
     assert {one["metadata"]["annotations"]["identity"] for one in accounts} == {"operator", "sidecar"}
 
 
+def test_the_operators_lease_alone_is_served_beside_those_of_the_clusters_controllers() -> None:
+    rendered = render(FULL_VALUES)
+    [schema] = of_kind(rendered, "FlowSchema")
+    [deployment] = of_kind(rendered, "Deployment")
+    [rule] = schema["spec"]["rules"]
+    [subject] = rule["subjects"]
+    account = {"name": deployment["spec"]["template"]["spec"]["serviceAccountName"], "namespace": NAMESPACE}
+    assert subject == {"kind": "ServiceAccount", "serviceAccount": account}
+    [resources] = rule["resourceRules"]
+    assert (resources["resources"], resources["namespaces"]) == (["leases"], [NAMESPACE])
+
+
 def test_constraints_of_spread_select_the_operators_own_pods() -> None:
     [deployment] = of_kind(render(FULL_VALUES), "Deployment")
     [constraint] = deployment["spec"]["template"]["spec"]["topologySpreadConstraints"]
