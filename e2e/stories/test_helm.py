@@ -49,9 +49,8 @@ def test_uninstall_leaves_nothing_behind(world: World, home: Home) -> None:
     world.cluster.helm("uninstall", RELEASE, "-n", SYSTEM, "--wait", "--timeout", f"{PATIENCE:.0f}s")
     wait_for("Stoker's pods to end", lambda: world.items("pods", "-n", SYSTEM) == [], PATIENCE)
 
-    left = world.kubectl(
-        "get", "mutatingwebhookconfigurations,validatingadmissionpolicies,csidrivers,clusterroles,flowschemas", "-o", "name"
-    )
+    kinds = "mutatingwebhookconfigurations,validatingadmissionpolicies,csidrivers,clusterroles,flowschemas"
+    left = world.kubectl("get", kinds, "-o", "name")
     assert [name for name in left.split() if "stoker" in name and "stoker-e2e" not in name] == []
     assert world.items("pv") == []
     assert world.items("nodecaches") == []
