@@ -18,13 +18,14 @@ from stoker_api.dataset_source import Source
 from stoker_api.nodecache import NodeDatasetStatus, NodePhase
 from stoker_sidecar.fetcher.context import NodeDependencies
 from stoker_sidecar.fetcher.core.page_room import MemoryFigures
+from stoker_sidecar.fetcher.core.rates import TokenBucket
 from stoker_sidecar.fetcher.download.neighbours import Meet, meet_by_tls
 from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.fetcher.download.piece_sources import InProcess, PieceFetcher
 from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
 from stoker_sidecar.fetcher.node import CacheNode, CacheSettings
 from stoker_sidecar.fetcher.pinning import PinSettings
-from stoker_sidecar.fetcher.scrub import ScrubSettings
+from stoker_sidecar.fetcher.scrub import ScrubPass, ScrubSettings
 from stoker_sidecar.fetcher.space.cache_disk import space_of
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.version.manifest import Manifest
@@ -116,6 +117,18 @@ class CacheNodeUnderTest:
         """Return what lies in the version's tree: content by path."""
         tree = self.folder(digest) / "tree"
         return {str(path.relative_to(tree)): path.read_bytes() for path in tree.rglob("*") if path.is_file()}
+
+    async def repair(self, digest: str, path: str) -> None:
+        """Have a file of an open version repaired, as the scrub does once it found it damaged."""
+        dataset = self.node._datasets[UID]
+        fetching = dataset.versions.fetchings[digest]
+        entry = fetching.version.manifest.find(path)
+        assert entry is not None
+        await ScrubPass(dataset, fetching, TokenBucket(1, self.clock()), self.node._scrubber).repair(path, entry)
+
+    def is_open(self, digest: str) -> bool:
+        """Tell whether a version is open."""
+        return UID in self.node._datasets and digest in self.node._datasets[UID].versions.fetchings
 
     async def read(self, digest: str, ino: int, offset: int, length: int) -> bytes:
         """Read as a file-system server does: ask, then pread; ask again with doubt when there is nothing to be read."""
@@ -219,3 +232,14 @@ def inode(cache_node: CacheNodeUnderTest, digest: str, path: str) -> int:
     manifest.close()
     assert entry is not None
     return entry.ino
+
+
+def flip_a_bit(path: Path) -> None:
+    """Flip one bit of a file of the tree, behind everyone's back: size and date stay."""
+    before = path.stat()
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.chmod(0o644)
+    path.write_bytes(data)
+    path.chmod(0o444)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))

@@ -59,6 +59,7 @@ class CachedVersion:
     complete: bool = False
     waiting_readers: int = 0  # that wait for bytes of it
     chosen: ChosenFiles = field(default_factory=ChosenFiles)  # what of it is warmed
+    repairing: set[int] = field(default_factory=set)  # inodes that come again, and stay until readers have their bytes
 
     @classmethod
     def load(cls, paths: VersionPaths, donors: Sequence["CachedVersion"] = ()) -> Self:
@@ -209,7 +210,7 @@ class CachedVersion:
         Raises what ``take_out`` raises, and then it stays.
         """
         entry = self.manifest.entry(ino)
-        if entry is not None and self.states[ino] == State.HERE:
+        if entry is not None and self.states[ino] == State.HERE and ino not in self.repairing:
             take_out(self.tree_path(entry))
             self.suspect(entry)
             self.states[ino] = State.UNKEPT
@@ -220,10 +221,7 @@ class CachedVersion:
             self.states[ino] = State.MISSING
 
     def take_away(self, entry: Entry) -> None:
-        """Take away a damaged file that is lost and for which no better one came: its readers must ask.
-
-        Blocks for a moment. Raises DiskFull or CacheDiskFailed.
-        """
+        """Take away a damaged file for which no better one came. Blocks. Raises DiskFull or CacheDiskFailed."""
         with disk_errors("the version"):
             self.paths.complete.unlink(missing_ok=True)
             self.tree_path(entry).unlink(missing_ok=True)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.fetcher.core.page_room import MemoryFigures, page_room
+from stoker_sidecar.linux.kernel_caches import cached_bytes
 from stoker_sidecar.linux.memory import cgroup_memory, machine_memory, memory_pressure
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.layout import VersionPaths
@@ -40,7 +41,7 @@ class PageReader:
 
     ``room`` says how many bytes may be brought when so many have been. ``ended``: nobody wants them any more.
     ``streams``: threads, each of which waits for the range that it began ``depth`` others ago. ``begun`` is told of
-    each range when its file was opened here, in one of the threads.
+    each range when its file was opened here, in one of the threads. ``sure``: what the kernel left out is read, too.
     """
 
     def __init__(
@@ -51,9 +52,11 @@ class PageReader:
         streams: int = _STREAMS,
         depth: int = 0,
         begun: Callable[[PageRange], None] = lambda one: None,
+        sure: bool = False,
     ) -> None:
         self._ranges = iter(ranges)
         self._begun = begun
+        self._sure = sure
         self._room = room
         self._ended = ended
         self._streams = streams
@@ -76,10 +79,16 @@ class PageReader:
                     begun.append((one, _begin(one)))
                     self._begun(one)
                 if len(begun) > self._depth:
-                    _end(*begun.popleft())
+                    self._finish(*begun.popleft())
         finally:
             while begun:
-                _end(*begun.popleft())
+                self._finish(*begun.popleft())
+
+    def _finish(self, one: PageRange, fd: int) -> None:
+        if self._sure:
+            with _overlooked(one):
+                _read_rest(one, fd)
+        _end(one, fd)
 
     def _next(self) -> PageRange | None:
         with self._lock:
@@ -102,6 +111,19 @@ def _begin(one: PageRange) -> int:
     for offset in range(one.offset, end, _ADVICE):
         os.posix_fadvise(fd, offset, min(_ADVICE, end - offset), os.POSIX_FADV_WILLNEED)
     return fd
+
+
+def _read_rest(one: PageRange, fd: int) -> None:
+    """Read a range of which not all is in memory. Raises OSError.
+
+    The kernel may make less of advice, without a word, where memory is short.
+    """
+    cached = cached_bytes(fd, one.offset, one.length)
+    if cached is None or cached >= one.length:
+        return
+    buffer = bytearray(_ADVICE)
+    for offset in range(one.offset, one.offset + one.length, _ADVICE):
+        os.preadv(fd, [buffer], offset)
 
 
 def _end(one: PageRange, fd: int) -> None:
@@ -216,6 +238,7 @@ class PageCache:
             ranges_of(wish.paths, wish.marks),
             lambda brought: page_room(self._memory(), others + brought),
             lambda: self._closed or not wish.wanted(),
+            sure=True,
         )
         await in_thread(reader.run)
         self._taken[key] = reader.brought, wish.wanted

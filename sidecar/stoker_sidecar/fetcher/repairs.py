@@ -3,18 +3,23 @@
 import asyncio
 import logging
 import os
+import re
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing, suppress
+from errno import EIO
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from stoker_sidecar.linux.files import sync_file
-from stoker_sidecar.version.manifest import Entry
+from stoker_sidecar.linux.files import disk_errors, is_there, sync_file
+from stoker_sidecar.version.layout import VersionPaths
+from stoker_sidecar.version.manifest import Entry, Manifest
 
 _log = logging.getLogger(__name__)
 _READABLE, _WRITABLE = 0o444, 0o644
 _PIECE = 1024 * 1024
+_SECOND_NAME = re.compile(r"([0-9]{1,10})\.[0-9]+")  # inode of the version, and that of the disk
 
 
 class Repairs:
@@ -42,30 +47,57 @@ class Repairs:
 
 
 class DamagedFile:
-    """A damaged file of a tree, kept open while another takes its name; a context manager, whose methods block.
+    """The damaged file at ``path``, kept open while another takes its name; a context manager, whose methods block.
 
-    Programs and overlays that have it open go on reading this inode, whatever has its name: so it is mended as well.
+    Programs and overlays that have it open go on reading this inode, whatever has its name: so it is mended as well, or
+    else emptied. Until one of both is done it has a ``second`` name, by which ``left_over`` finds it after a kill.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._descriptor = _open_for_writing(path)
+    def __init__(self, paths: VersionPaths, path: Path, entry: Entry, second: Path | None = None) -> None:
+        self._path, self._entry = path, entry
+        self._descriptor = _open_for_writing(second or path)
+        self._second = second or paths.damaged / f"{entry.ino}.{_number(self._descriptor)}"
+        if second is None and self._descriptor >= 0:
+            with suppress(OSError):  # on a full disk, say: it is needed only if this process is killed
+                paths.damaged.mkdir(exist_ok=True)
+                self._second.hardlink_to(path)
 
-    def heal(self, entry: Entry) -> None:
-        """Write what now has its name into the old inode, where there is one. What the disk refuses is logged.
+    def is_at(self, path: Path) -> bool:
+        """Tell whether this very inode is what a path names."""
+        try:
+            return self._descriptor >= 0 and os.path.samestat(path.lstat(), os.fstat(self._descriptor))
+        except OSError:
+            return False
+
+    def heal(self) -> bool:
+        """Write what now has its name into the old inode, where there is one; return whether nobody reads damage now.
 
         The new one is synced: the last sync of the tree counts for its name.
         """
         try:
             sync_file(self._path)
-            if self._descriptor < 0:
-                return
-            with self._path.open("rb", buffering=0) as fresh:
-                if os.path.sameopenfile(fresh.fileno(), self._descriptor):
-                    return
-                _copy(fresh.fileno(), self._descriptor, entry)
+            if self._descriptor >= 0 and not self.is_at(self._path):
+                with self._path.open("rb", buffering=0) as fresh:
+                    _copy(fresh.fileno(), self._descriptor, self._entry)
+        except OSError as error:
+            _log.info("the damaged %s cannot be mended yet: %s", self._path.name, error.strerror)
+            return self._descriptor < 0
+        self._settled()
+        return True
+
+    def empty(self) -> None:
+        """Take all bytes from the old inode: reads find the end of the file there, and mappings SIGBUS.
+
+        What the disk refuses is logged.
+        """
+        if self._descriptor < 0:
+            return
+        try:
+            os.ftruncate(self._descriptor, 0)
         except OSError as error:
             _log.warning("who has the damaged %s open goes on reading that: %s", self._path.name, error.strerror)
+        else:
+            self._settled()
 
     def __enter__(self) -> Self:
         return self
@@ -76,21 +108,59 @@ class DamagedFile:
         if self._descriptor >= 0:
             os.close(self._descriptor)
 
+    def _settled(self) -> None:
+        with suppress(OSError):
+            self._second.unlink(missing_ok=True)
+
+
+def left_over(paths: VersionPaths) -> list[tuple[str, DamagedFile]]:
+    """Open what was being repaired when a process was killed, each with its path in the tree. Blocks.
+
+    Raises ManifestInvalid and CacheDiskFailed.
+    """
+    with disk_errors("a damaged file"):
+        seconds = list(paths.damaged.iterdir()) if is_there(paths.damaged) else []
+    if not seconds:
+        return []
+    with closing(Manifest.open(paths.manifest)) as manifest:
+        return list(_left_over(paths, manifest, seconds))
+
+
+def _left_over(paths: VersionPaths, manifest: Manifest, seconds: list[Path]) -> Iterator[tuple[str, DamagedFile]]:
+    for second in seconds:
+        found = _SECOND_NAME.fullmatch(second.name)
+        entry = manifest.entry(int(found[1])) if found is not None else None
+        if entry is not None and not entry.is_dir:
+            path = manifest.path_of(entry)
+            yield path, DamagedFile(paths, paths.tree / path, entry, second)
+
 
 def _open_for_writing(path: Path) -> int:
-    """Open a file that nobody may write; -1 when it is not there, or its disk refuses."""
+    """Open a file that nobody may write; -1 when it is not there, or its disk refuses, which is logged."""
     try:
         path.chmod(_WRITABLE)
-        try:
-            return os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        finally:
-            path.chmod(_READABLE)
-    except OSError:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
         return -1
+    except OSError as error:
+        _log.warning("who has the damaged %s open goes on reading that: %s", path.name, error.strerror)
+        return -1
+    with suppress(OSError):
+        os.fchmod(descriptor, _READABLE)
+    return descriptor
+
+
+def _number(descriptor: int) -> int:
+    """Return the disk's number of an open file, which no other has while it is open; 0 for none."""
+    return os.fstat(descriptor).st_ino if descriptor >= 0 else 0
 
 
 def _copy(source: int, target: int, entry: Entry) -> None:
+    """Copy a whole file. Raises OSError, also when there is less of it."""
     for offset in range(0, entry.size, _PIECE):
-        os.pwrite(target, os.pread(source, _PIECE, offset), offset)
+        wanted = min(_PIECE, entry.size - offset)
+        if os.pwrite(target, os.pread(source, wanted, offset), offset) != wanted:
+            raise OSError(EIO, "it is not whole, or cannot be written whole")
     os.ftruncate(target, entry.size)
     os.utime(target, ns=(entry.mtime_ns, entry.mtime_ns))
+    os.fsync(target)  # another version may have it by a name of its own

@@ -97,6 +97,7 @@ class ChecksumFile:
 
 
 _log = logging.getLogger(__name__)
+_REPAIR_ATTEMPTS = 2
 _PAUSE = 1.0  # seconds until a busy node is asked again whether it is idle
 
 
@@ -152,7 +153,7 @@ class Scrubber:
             return False  # its folder is failing: no time to scrub
 
     async def _scrub(self, dataset: DatasetCache, fetching: Fetching) -> None:
-        work = _ScrubPass(dataset, fetching, TokenBucket(self.settings.rate, self.clock()), self)
+        work = ScrubPass(dataset, fetching, TokenBucket(self.settings.rate, self.clock()), self)
         try:
             await work.run()
         except (SidecarError, OSError) as error:
@@ -172,7 +173,7 @@ class Scrubber:
 
 
 @dataclass
-class _ScrubPass:
+class ScrubPass:
     """One pass over one version. ``damaged``: paths."""
 
     dataset: DatasetCache
@@ -185,6 +186,7 @@ class _ScrubPass:
     _unsure: list[tuple[str, Entry, int]] = field(default_factory=list)
 
     async def run(self) -> None:
+        """Read all files, and repair those that are damaged. Raises SidecarError and OSError."""
         paths = self.fetching.version.paths
         with (
             disk_errors("the checksums"),
@@ -197,7 +199,7 @@ class _ScrubPass:
                 await self._file(path, entry, sums)
             for path, entry, crc in self._unsure:
                 if self._proven:
-                    await self._repair(path, entry)
+                    await self.repair(path, entry)
                 else:
                     sums.put(entry.ino, crc)
             paths.scrubbed.touch()
@@ -207,12 +209,12 @@ class _ScrubPass:
         noted = sums.get(entry.ino)
         found = await self._read(entry, md5=noted is None and looks_like_md5(entry.etag))
         if found is None:
-            return await self._repair(path, entry)
+            return await self.repair(path, entry)
         crc, md5 = found
         self._proven = self._proven or md5 == entry.etag
         match judge(entry.etag, md5, crc, noted, proven=self._proven):
             case Verdict.DAMAGED:
-                await self._repair(path, entry)
+                await self.repair(path, entry)
             case Verdict.UNSURE:
                 self._unsure.append((path, entry, crc))
             case Verdict.GOOD if noted is None:
@@ -236,15 +238,38 @@ class _ScrubPass:
             reader.close()
         return (reader.crc, reader.md5) if reader.size == entry.size else None
 
-    async def _repair(self, path: str, entry: Entry) -> None:
+    async def repair(self, path: str, entry: Entry) -> None:
+        """Have a damaged file fetched again, and its readers find the right bytes or none. Raises CacheError."""
         _log.error("%s of %s is damaged on the disk: it is fetched again", path, self.dataset.config.name)
         self.damaged.append(path)
+        version, versions = self.fetching.version, self.dataset.versions
+        inodes = {version.paths.folder.name: entry.ino}
+        with await in_thread(DamagedFile, version.paths, version.tree_path(entry), entry) as damaged:
+            sharing = await versions.sharing(path, damaged.is_at)
+            inodes |= {one.version.paths.folder.name: its.ino for one, its in sharing}
+            if not await self._mend(entry, damaged):
+                await versions.withdraw(path, damaged.is_at)
+                await in_thread(damaged.empty)
+        for digest, ino in inodes.items():
+            self.scrubber.repairs.add(self.dataset.uid, digest, ino)
+
+    async def _mend(self, entry: Entry, damaged: DamagedFile) -> bool:
+        """Fetch the file and write it into the old inode as well; return whether that has the right bytes then.
+
+        What came may be gone again before it is copied, if someone deletes it: then it is fetched once more.
+        """
         version = self.fetching.version
-        with await in_thread(DamagedFile, version.tree_path(entry)) as damaged:
-            await self.fetching.refetch(entry)
-            if version.states[entry.ino] == State.HERE:
-                await in_thread(damaged.heal, entry)
-        self.scrubber.repairs.add(self.dataset.uid, version.manifest.info.digest, entry.ino)
+        version.repairing.add(entry.ino)
+        try:
+            for _ in range(_REPAIR_ATTEMPTS):
+                await self.fetching.refetch(entry)
+                if version.states[entry.ino] != State.HERE or not self.dataset.versions.is_open(self.fetching):
+                    return False
+                if await in_thread(damaged.heal):
+                    return True
+            return False
+        finally:
+            version.repairing.discard(entry.ino)
 
 
 def _files(manifest: Manifest) -> Iterator[tuple[str, Entry]]:

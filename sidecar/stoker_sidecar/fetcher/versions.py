@@ -12,13 +12,14 @@ from stoker_sidecar.fetcher.cached_version import CachedVersion
 from stoker_sidecar.fetcher.context import DownloadContext
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.manifests import Destination, install_manifest
+from stoker_sidecar.fetcher.repairs import left_over
 from stoker_sidecar.fetcher.space.budget import SpaceBudget, VersionSpace
 from stoker_sidecar.fetcher.space.folders import CacheDisks
 from stoker_sidecar.linux.files import disk_errors, is_there
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.builder import verify
 from stoker_sidecar.version.layout import VersionPaths
-from stoker_sidecar.version.manifest import ManifestInfo
+from stoker_sidecar.version.manifest import Entry, ManifestInfo
 from stoker_sidecar.wire.fetcher_protocol import PACKED_BYTES, UNPACKED_BYTES
 from stoker_sidecar.wire.peer_tls import left
 
@@ -91,6 +92,20 @@ class OpenVersions:
     def has(self, digest: str) -> bool:
         """Tell whether its manifest is here, be it only in safety."""
         return digest in self._rescued or self._folders.find(self._uid, digest) is not None
+
+    async def sharing(self, path: str, is_it: Callable[[Path], bool]) -> list[tuple[Fetching, Entry]]:
+        """Find the open versions whose tree has a certain file at a path: those that are alike there share it."""
+        found = []
+        for fetching in list(self.fetchings.values()):
+            entry = fetching.version.manifest.find(path) if self.is_open(fetching) else None
+            if entry is not None and await in_thread(is_it, fetching.version.tree_path(entry)):
+                found.append((fetching, entry))
+        return found
+
+    async def withdraw(self, path: str, is_it: Callable[[Path], bool]) -> None:
+        """Take a damaged file out of every version that shares it. Raises DiskFull or CacheDiskFailed."""
+        async with self._opening:
+            await self._withdraw(path, is_it)
 
     async def leave_lost(self) -> bool:
         """Close versions whose folder is gone or out of service, so that they start anew; return whether there was one.
@@ -173,6 +188,23 @@ class OpenVersions:
         if not await in_thread(self._folders.is_in_doubt, version.paths):
             await in_thread(sync)
 
+    async def _withdraw(self, path: str, is_it: Callable[[Path], bool]) -> None:
+        for fetching, entry in await self.sharing(path, is_it):
+            if self.is_open(fetching):
+                await fetching.take_away(entry)
+        for digest in await in_thread(self._folders.digests, self._uid):
+            paths = self._folders.find(self._uid, digest) if digest not in self.fetchings else None
+            if paths is not None:
+                await in_thread(_take_out, paths, path, is_it)
+
+    async def _mend_left(self, paths: VersionPaths) -> None:
+        """Have readers of files that were being repaired when a process was killed find the right bytes, or none."""
+        for path, damaged in await in_thread(left_over, paths):
+            with damaged:
+                if not await in_thread(damaged.heal):
+                    await self._withdraw(path, damaged.is_at)
+                    await in_thread(damaged.empty)
+
     def _take(self, digest: str) -> Fetching:
         del self._budget.versions[digest]
         return self.fetchings.pop(digest)
@@ -238,7 +270,16 @@ class OpenVersions:
         self._lost.discard(paths.folder.name)
         self._context.telemetry.add(UNPACKED_BYTES, version.unpacked_bytes)
         self._context.telemetry.add(PACKED_BYTES, version.packed_bytes)
+        await self._mend_left(paths)
         space = VersionSpace(self._budget, self._folders, version, disk)
         self._budget.versions[paths.folder.name] = version
         self.fetchings[paths.folder.name] = Fetching(version, space, self._context)
         return self.fetchings[paths.folder.name]
+
+
+def _take_out(paths: VersionPaths, path: str, is_it: Callable[[Path], bool]) -> None:
+    """Take a damaged file out of a version that is not open: it is looked for when that is opened again."""
+    if is_it(paths.tree / path):
+        with disk_errors(f"version {paths.folder.name[:12]}"):
+            paths.complete.unlink(missing_ok=True)
+            (paths.tree / path).unlink(missing_ok=True)

@@ -34,11 +34,14 @@ class _CacheStat(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_uint64) for name in ("cache", "dirty", "writeback", "evicted", "recently_evicted"))
 
 
-def cached_bytes(descriptor: int) -> int | None:
-    """Return how much of an open file is in memory, in whole pages; None where the kernel does not tell."""
+def cached_bytes(descriptor: int, offset: int = 0, length: int = 0) -> int | None:
+    """Return how much of an open file, or of a range of it, is in memory; None where the kernel does not tell.
+
+    In whole pages. ``length``: 0 for all behind ``offset``.
+    """
     found = _CacheStat()
     try:
-        libc.system_call(_SYS_CACHESTAT, descriptor, ctypes.byref(_Range(0, 0)), ctypes.byref(found), 0)
+        libc.system_call(_SYS_CACHESTAT, descriptor, ctypes.byref(_Range(offset, length)), ctypes.byref(found), 0)
     except OSError:
         return None
     return int(found.cache) * _PAGE

@@ -46,6 +46,11 @@ class VersionPaths:
         return f"{self.folder}/packed/{ino}.zst"
 
     @property
+    def damaged(self) -> Path:
+        """Second names of damaged files that are being repaired."""
+        return self.folder / "damaged"
+
+    @property
     def complete(self) -> Path:
         """Marker: every file is in the tree."""
         return self.folder / "complete"

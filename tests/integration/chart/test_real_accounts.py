@@ -18,7 +18,7 @@ from stoker_kube.client import KubeClient
 from stoker_kube.errors import Forbidden, KubeError
 from stoker_kube.informer import Informer
 from stoker_kube.resources import DATASETS, MUTATING_WEBHOOKS, SECRETS, SERVICE_ACCOUNTS
-from stoker_kube.watch import watch
+from stoker_kube.watch import EventType, watch
 from stoker_operator.core.acceptance import parse_dataset
 from stoker_operator.leader import Leader
 from stoker_operator.mirror.state import ClusterState
@@ -113,6 +113,45 @@ async def test_the_node_of_a_dataset_reads_its_secret_and_another_does_not(
         return None
 
     await eventually_async(is_taken_away, SECONDS)
+
+
+async def test_a_watch_goes_on_after_the_right_to_it_is_gone(apiserver: ApiServer, namespace: str) -> None:
+    """Why nodes read Secrets and watch none (ADR 36): a node would be told keys that it has no right to any more."""
+    rule = ("--verb=get,list,watch", "--resource=secrets", "--resource-name=keys")
+    for words in (
+        ("secret", "generic", "keys"),
+        ("serviceaccount", "watcher"),
+        ("role", "watcher", *rule),
+        ("rolebinding", "watcher", "--role=watcher", f"--serviceaccount={namespace}:watcher"),
+    ):
+        apiserver.kubectl("create", *words, "-n", namespace)
+    async with await apiserver.client() as admin:
+        answer = await admin.create_subresource(SERVICE_ACCOUNTS, "watcher", namespace, "token", {"spec": {}})
+        watcher = admin.as_bearer(answer["status"]["token"])
+
+        async def may_read() -> bool:
+            try:
+                await watcher.get(SECRETS, "keys", namespace)
+            except Forbidden:
+                return False
+            return True
+
+        async def may_not_read() -> bool:
+            return not await may_read()
+
+        await eventually_async(may_read, SECONDS)
+        only = "metadata.name=keys"
+        # Given up at the first error: a connection that was cut could not be begun again.
+        events = watch(watcher, SECRETS, namespace=namespace, field_selector=only, give_up_on=(KubeError,))
+        assert [(await anext(events)).type for _ in range(2)] == [EventType.ADDED, EventType.SYNCED]
+        coming = asyncio.ensure_future(anext(events))
+        await admin.patch(SECRETS, "keys", {"stringData": {"key": "first"}}, namespace)
+        assert (await asyncio.wait_for(coming, SECONDS)).object["data"] == {"key": "Zmlyc3Q="}
+        apiserver.kubectl("delete", "rolebinding", "watcher", "-n", namespace)
+        await eventually_async(may_not_read, SECONDS)
+        await admin.patch(SECRETS, "keys", {"stringData": {"key": "second"}}, namespace)
+        assert (await asyncio.wait_for(anext(events), SECONDS)).object["data"] == {"key": "c2Vjb25k"}
+        await events.aclose()
 
 
 async def test_the_operator_makes_the_certificate_by_which_sidecars_know_each_other(world: World) -> None:

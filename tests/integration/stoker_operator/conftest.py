@@ -41,10 +41,10 @@ class World:
     sidecars: list[FakeSidecar] = field(default_factory=list)
     tasks: list[asyncio.Task[Any]] = field(default_factory=list)
 
-    async def add_node(self) -> FakeSidecar:
-        """Add a node with this test's label and a sidecar that answers."""
+    async def add_node(self, label: str = "") -> FakeSidecar:
+        """Add a node with this test's label, or another one, and a sidecar that answers."""
         sidecar = FakeSidecar(self.kube, f"node-{uuid4().hex[:8]}", self.namespace)
-        await sidecar.join(test=self.label)
+        await sidecar.join(test=label or self.label)
         self.tasks.append(asyncio.create_task(sidecar.run()))
         self.sidecars.append(sidecar)
         return sidecar

@@ -1,5 +1,6 @@
 """The life of a Dataset on a real API server, from nothing to warm to gone."""
 
+import asyncio
 from typing import Any
 
 from stoker_api import names
@@ -17,12 +18,13 @@ from stoker_kube.resources import (
     ROLES,
     SERVICE_ACCOUNTS,
 )
+from stoker_kube.watch import EventType, WatchEvent, watch
 from stoker_operator.core.conditions import find
 from stoker_operator.core.credentials_rbac import NamedCredentials
 from stoker_operator.core.volumes import persistent_volume_name
 from tests.fakes.sidecar import VERSION
-from tests.integration.stoker_operator.conftest import World
-from tests.support.waiting import eventually_async
+from tests.integration.stoker_operator.conftest import SECONDS, World
+from tests.support.waiting import eventually
 
 
 def phase_is(phase: Phase) -> Any:
@@ -92,29 +94,71 @@ async def test_a_claim_of_the_datasets_name_is_made_and_a_foreign_one_is_left_al
     assert kept["spec"]["accessModes"] == ["ReadWriteOnce"]
 
 
-async def test_the_nodes_of_a_dataset_may_read_exactly_the_named_secret(world: World) -> None:
-    nodes = [(await world.add_node()).node for _ in range(2)]
+class Seen:
+    """What was ever said of each node, by the first resourceVersion that did: all objects are of one etcd."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.synced = False
+        self.first: dict[str, int] = {}
+        self.gone: dict[str, int] = {}
+        self._now: dict[str, set[str]] = {}  # by object
+
+    async def readers(self) -> None:
+        """Follow the subjects of RoleBindings, until cancelled."""
+        async for event in watch(self._world.kube, ROLE_BINDINGS, namespace=self._world.namespace):
+            deleted = event.type is EventType.DELETED
+            self._take(event, set() if deleted else {one["name"] for one in event.object.get("subjects") or ()})
+
+    async def holders(self) -> None:
+        """Follow which NodeCaches have a Dataset of the test's namespace, until cancelled."""
+        async for event in watch(self._world.kube, NODE_CACHES):
+            entries = event.object.get("spec", {}).get("datasets") or ()
+            has = any(one["namespace"] == self._world.namespace for one in entries)
+            self._take(event, {event.object["metadata"]["name"]} if has else set())
+
+    @property
+    def now(self) -> set[str]:
+        """The nodes of which it is said at this moment."""
+        return set[str]().union(*self._now.values())
+
+    def _take(self, event: WatchEvent, nodes: set[str]) -> None:
+        if event.type is EventType.SYNCED:
+            self.synced = True
+            return
+        version, before = int(event.object["metadata"]["resourceVersion"]), self.now
+        self._now[event.object["metadata"]["name"]] = nodes
+        for node in self.now - before:
+            self.first.setdefault(node, version)
+        self.gone |= dict.fromkeys(before - self.now, version)
+
+
+async def test_the_nodes_of_a_dataset_and_no_others_may_read_the_named_secret(world: World) -> None:
+    nodes = {(await world.add_node()).node for _ in range(3)}
+    stranger = (await world.add_node("another")).node
+    readers, holders = Seen(world), Seen(world)
+    world.tasks += [asyncio.create_task(readers.readers()), asyncio.create_task(holders.holders())]
+    await eventually(lambda: readers.synced and holders.synced, SECONDS)
     named = NamedCredentials(world.namespace, "Secret", "keys")
     source = {"uri": "s3://bucket/", "credentials": {"secretRef": {"name": "keys"}}}
-    await world.add_dataset(source=source)
+    await world.add_dataset(source=source, cache={"replicas": 2})
     role = await world.until(ROLES, named.role, lambda _: True)
     assert role["rules"] == [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["keys"]}]
     await world.until_dataset(phase_is(Phase.WARMING))
 
-    async def only_reader() -> dict[str, Any] | None:  # where another node has listed it, two for a moment
-        bindings = (await world.kube.list(ROLE_BINDINGS, world.namespace)).items
-        subjects = [one for binding in bindings for one in binding["subjects"]]
-        return subjects[0] if len(subjects) == 1 else None
-
-    subject = await eventually_async(only_reader)
-    assert subject["name"] in nodes
+    # Two replicas, and perhaps a third node that listed it before: who lists keeps its entry, and reads the source too.
+    await eventually(lambda: len(holders.now) >= 2 and readers.now == holders.now, SECONDS)
     home = names.node_accounts_namespace(world.namespace)
     accounts = {one["metadata"]["name"]: one for one in (await world.kube.list(SERVICE_ACCOUNTS, home)).items}
-    assert accounts.keys() == set(nodes)
-    assert accounts[subject["name"]]["metadata"]["ownerReferences"][0]["kind"] == "Node"
+    assert accounts.keys() == {*nodes, stranger}
+    assert {one["metadata"]["ownerReferences"][0]["kind"] for one in accounts.values()} == {"Node"}
     await world.kube.delete(DATASETS, "digits", world.namespace)
     await world.until_gone(ROLES, named.role)
-    assert (await world.kube.list(ROLE_BINDINGS, world.namespace)).items == []
+    await eventually(lambda: not holders.now and not readers.now, SECONDS)
+    # Who is about to be told may read it before, and need not be told if the plan changes in between.
+    assert holders.first.keys() <= readers.first.keys() <= nodes
+    assert all(readers.first[node] < holders.first[node] for node in holders.first)
+    assert all(holders.gone[node] < readers.gone[node] for node in holders.gone)
 
 
 async def test_deletion_waits_for_pods_then_for_disks_then_leaves_nothing(world: World) -> None:

@@ -132,14 +132,19 @@ class Fetching:
         )
 
     def admits(self, entry: Entry) -> bool:
-        """Tell whether the file may stay on this disk; when not, warming leaves it from now on."""
-        if not self.tuning.of(entry.ino).cached:
+        """Tell whether the file may stay on this disk; when not, warming leaves it from now on.
+
+        One that is repaired may, in the room of the damaged one.
+        """
+        repaired = entry.ino in self.version.repairing
+        if not (repaired or self.tuning.of(entry.ino).cached):
             self.version.states[entry.ino] = State.UNKEPT
             return False
         part = self.version.parts.get(entry.ino)
         if part is not None and part.kept:
             return True
-        if (part is not None and entry.ino in self.busy()) or not self.space.room().admits(entry.size):
+        fits = repaired or self.space.room().admits(entry.size)
+        if not fits or (part is not None and entry.ino in self.busy()):
             self.version.states[entry.ino] = State.UNKEPT
             return False
         if part is not None:
@@ -158,7 +163,7 @@ class Fetching:
     async def refetch(self, entry: Entry) -> None:
         """Replace a damaged file of the tree, by rename. When none comes it is taken away: a missing file does not lie.
 
-        Raises DiskFull or CacheDiskFailed.
+        A version that is closed meanwhile is left as it is. Raises DiskFull or CacheDiskFailed.
         """
         if await in_thread(self.version.tree_path(entry).exists):
             self.version.suspect(entry)
@@ -167,10 +172,16 @@ class Fetching:
         for chunk in range(1 if is_whole(entry.size) else chunk_count(entry.size)):
             if (task := self.start(entry, chunk, Lane.WARM)) is not None:
                 await asyncio.wait([task])
+                if task.cancelled():
+                    return
         if self.version.states[entry.ino] != State.HERE:
-            self.version.complete = False
-            await in_thread(self.version.take_away, entry)
-            self.context.changed()
+            await self.take_away(entry)
+
+    async def take_away(self, entry: Entry) -> None:
+        """Take a damaged file out of the tree: its readers must ask. Raises DiskFull or CacheDiskFailed."""
+        self.version.lose(entry)
+        await in_thread(self.version.take_away, entry)
+        self.context.changed()
 
     def take_up(self) -> None:
         """Have the next pass of warm-up fetch what was left, and what has copies where all of the version fits."""

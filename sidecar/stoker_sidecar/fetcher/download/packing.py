@@ -71,6 +71,8 @@ class VersionPacking:
         A version that fits as it is has no copies, so that pods can read it natively.
         """
         knobs = self.context.tuning.of(self._digest).of(entry.ino).packing
+        if entry.ino in self.version.repairing:  # readers of the damaged one get it from the tree
+            return None
         if knobs is None or self.version.complete or not _LEAST_SIZE <= entry.size <= MOST_SIZE:
             return None
         if self.space.shortage(0.0).fits:

@@ -1,6 +1,7 @@
 """Files are brought into the page cache in their order, as far as there is memory, while somebody wants them."""
 
 import asyncio
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,10 +10,11 @@ import pytest
 from stoker_sidecar.fetcher import page_cache
 from stoker_sidecar.fetcher.core.page_room import MemoryFigures
 from stoker_sidecar.fetcher.page_cache import PageCache, PageRange, PageReader, PageWish, windows
+from stoker_sidecar.linux.kernel_caches import cached_bytes, drop_pages
 from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.version.manifest import Manifest
 from tests.support.versions import VersionFolder
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, wait_until
 
 MIB = 2**20
 
@@ -79,6 +81,27 @@ def test_no_file_is_left_open(tmp_path: Path, depth: int) -> None:
     open_before = len(list(Path("/proc/self/fd").iterdir()))
     PageReader([gone, *_ranges(tmp_path, 4)], lambda taken: MIB, streams=2, depth=depth).run()
     assert len(list(Path("/proc/self/fd").iterdir())) == open_before
+
+
+@pytest.mark.parametrize("sure", [True, False])
+def test_what_the_kernel_makes_nothing_of_is_read_where_all_is_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sure: bool
+) -> None:
+    path, size = tmp_path / "f", 3 * MIB + 5
+    path.write_bytes(os.urandom(size))
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        wait_until(lambda: _dropped(file.fileno()))
+        monkeypatch.setattr(os, "posix_fadvise", lambda *advice: None)
+        PageReader([PageRange(str(path), 0, size)], lambda taken: size, sure=sure).run()
+        assert ((cached_bytes(file.fileno()) or 0) >= size) is sure
+
+
+def _dropped(descriptor: int) -> bool:
+    drop_pages(descriptor)
+    if (cached := cached_bytes(descriptor)) is None:
+        pytest.skip("this kernel does not tell what is in memory")
+    return cached == 0
 
 
 def test_a_link_is_not_followed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -5,8 +5,9 @@ It never takes a good file for a bad one.
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,13 +15,15 @@ from hypothesis import strategies as st
 
 from stoker_api.names import Reason
 from stoker_api.nodecache import NodePhase
+from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.fetcher.repairs import DamagedFile, Repairs
 from stoker_sidecar.fetcher.scrub import ChecksumFile, Verdict, is_due, judge
 from stoker_sidecar.linux.files import DirectReader
+from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.version.manifest import Entry
 from stoker_sidecar.wire.fetcher_protocol import REPAIRED_FILES, SCRUBBED_BYTES
-from tests.support.cache_node import SMALL, UID, CacheNodeUnderTest, fill, inode, open_cache_node
+from tests.support.cache_node import SMALL, UID, CacheNodeUnderTest, fill, flip_a_bit, inode, open_cache_node
 from tests.support.waiting import eventually
 
 MD5 = "0cc175b9c0f1b6a831c399e269772661"
@@ -85,17 +88,6 @@ def test_a_file_is_read_whole_past_the_page_cache(tmp_path: Path, size: int) -> 
     assert reader.size == size
 
 
-def _flip(path: Path) -> None:
-    """Flip one bit, behind everyone's back: size and date stay."""
-    before = path.stat()
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.chmod(0o644)
-    path.write_bytes(data)
-    path.chmod(0o444)
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-
-
 def _count(cache_node: CacheNodeUnderTest, name: str) -> int:
     return sum(count.value for count in cache_node.node.progress().counts if count.name == name)
 
@@ -133,7 +125,7 @@ async def test_a_flipped_bit_is_found_in_the_first_pass_where_etags_are_md5s(
     cache_node: CacheNodeUnderTest, path: str
 ) -> None:
     digest = await cache_node.warm()
-    _flip(cache_node.folder(digest) / "tree" / path)
+    flip_a_bit(cache_node.folder(digest) / "tree" / path)
     await _scrub(cache_node)
     assert cache_node.tree(digest) == FILES
 
@@ -145,7 +137,7 @@ async def test_a_flipped_bit_is_found_where_etags_say_nothing_once_its_checksum_
     cache_node.store.etag = lambda data: f"{len(data):032x}-2"
     digest = await cache_node.warm()
     await _scrub(cache_node)
-    _flip(cache_node.folder(digest) / "tree" / "train/b")
+    flip_a_bit(cache_node.folder(digest) / "tree" / "train/b")
     await _scrub(cache_node)
     assert cache_node.tree(digest) == FILES
 
@@ -153,7 +145,7 @@ async def test_a_flipped_bit_is_found_where_etags_say_nothing_once_its_checksum_
 @pytest.mark.expected_logs("damaged on the disk")
 async def test_a_repair_is_said_and_counted(cache_node: CacheNodeUnderTest) -> None:
     digest = await cache_node.warm()
-    _flip(cache_node.folder(digest) / "tree" / "train/b")
+    flip_a_bit(cache_node.folder(digest) / "tree" / "train/b")
     await _scrub(cache_node)
     await eventually(lambda: bool(cache_node.node.progress().notices))
     (notice,) = cache_node.node.progress().notices
@@ -165,7 +157,7 @@ async def test_a_repair_is_said_and_counted(cache_node: CacheNodeUnderTest) -> N
 @pytest.mark.expected_logs("damaged on the disk")
 async def test_the_version_stays_whole_for_its_readers_while_a_file_is_replaced(cache_node: CacheNodeUnderTest) -> None:
     digest = await cache_node.warm()
-    _flip(cache_node.folder(digest) / "tree" / "train/b")
+    flip_a_bit(cache_node.folder(digest) / "tree" / "train/b")
     await _scrub(cache_node)
     assert (cache_node.folder(digest) / "complete").exists()
     assert cache_node.status().phase is NodePhase.WARM
@@ -193,7 +185,7 @@ async def test_a_version_that_lacks_a_file_is_not_whole_while_it_is_fetched_agai
 async def test_an_open_file_goes_on_with_what_it_had(cache_node: CacheNodeUnderTest) -> None:
     digest = await cache_node.warm()
     path = cache_node.folder(digest) / "tree" / "train/b"
-    _flip(path)
+    flip_a_bit(path)
     with path.open("rb") as file:
         await _scrub(cache_node)
         assert file.read() == FILES["train/b"]
@@ -202,7 +194,7 @@ async def test_an_open_file_goes_on_with_what_it_had(cache_node: CacheNodeUnderT
 @pytest.mark.expected_logs("damaged on the disk")
 async def test_a_damaged_file_that_the_source_has_no_more_is_taken_away(cache_node: CacheNodeUnderTest) -> None:
     digest = await cache_node.warm()
-    _flip(cache_node.folder(digest) / "tree" / "train/b")
+    flip_a_bit(cache_node.folder(digest) / "tree" / "train/b")
     cache_node.store.delete("train/b")
     await _scrub(cache_node)
     await cache_node.reach(lambda s: s.phase is NodePhase.FAILED)
@@ -213,7 +205,7 @@ async def test_a_damaged_file_that_the_source_has_no_more_is_taken_away(cache_no
 @pytest.mark.expected_logs("damaged on the disk")
 async def test_who_serves_a_version_is_told_which_of_its_files_were_repaired(cache_node: CacheNodeUnderTest) -> None:
     digest = await cache_node.warm()
-    _flip(cache_node.folder(digest) / "tree" / "train/b")
+    flip_a_bit(cache_node.folder(digest) / "tree" / "train/b")
     await _scrub(cache_node)
     told = cache_node.node.repairs.follow(UID, digest)
     assert await anext(told) == inode(cache_node, digest, "train/b")
@@ -231,11 +223,15 @@ async def test_repairs_of_one_version_are_told_from_the_first_on_as_they_happen(
     assert await later == 7
 
 
+def _entry(size: int, mtime_ns: int = 0) -> Entry:
+    return Entry(2, 1, b"f", False, size, mtime_ns, "", "")
+
+
 def test_a_file_that_took_no_other_inode_is_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"damaged")
-    with DamagedFile(path) as damaged:
-        damaged.heal(Entry(2, 1, b"f", False, 7, 0, "", ""))
+    with DamagedFile(VersionPaths(tmp_path), path, _entry(7)) as damaged:
+        assert damaged.heal()
     assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"damaged", 0o444)
 
 
@@ -243,7 +239,133 @@ def test_an_old_inode_of_another_length_gets_the_bytes_and_date_of_the_new_one(t
     path, fresh = tmp_path / "f", tmp_path / "fresh"
     path.write_bytes(b"damaged and too long")
     fresh.write_bytes(b"right")
-    with path.open("rb") as reader, DamagedFile(path) as damaged:
+    with path.open("rb") as reader, DamagedFile(VersionPaths(tmp_path), path, _entry(5, 10**18)) as damaged:
         fresh.rename(path)
-        damaged.heal(Entry(2, 1, b"f", False, 5, 10**18, "", ""))
+        assert damaged.heal()
         assert (reader.read(), os.fstat(reader.fileno()).st_mtime_ns) == (b"right", 10**18)
+
+
+@pytest.mark.parametrize("there", [b"short", None])
+def test_a_new_one_that_is_not_whole_or_gone_mends_nothing(tmp_path: Path, there: bytes | None) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"damaged")
+    with path.open("rb") as reader, DamagedFile(VersionPaths(tmp_path), path, _entry(7)) as damaged:
+        path.unlink()
+        if there is not None:
+            path.write_bytes(there)
+        assert not damaged.heal()
+        damaged.empty()
+        assert reader.read() == b""
+    assert list((tmp_path / "damaged").iterdir()) == []
+
+
+def _stop_between(monkeypatch: pytest.MonkeyPatch, then: Callable[[Fetching, Entry], None]) -> None:
+    """Have something done each time that a damaged file was fetched, before its readers get the bytes."""
+    refetch = Fetching.refetch
+
+    async def and_then(self: Fetching, entry: Entry) -> None:
+        await refetch(self, entry)
+        then(self, entry)
+
+    monkeypatch.setattr(Fetching, "refetch", and_then)
+
+
+@pytest.mark.expected_logs("damaged on the disk")
+async def test_a_file_makes_no_way_before_readers_of_the_damaged_one_have_its_bytes(
+    cache_node: CacheNodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = await cache_node.warm()
+    path = cache_node.folder(digest) / "tree" / "train/b"
+    flip_a_bit(path)
+    _stop_between(monkeypatch, lambda fetching, entry: fetching.version.give_up(entry.ino, Path.unlink))
+    with path.open("rb") as reader:
+        await _scrub(cache_node)
+        assert reader.read() == FILES["train/b"]
+
+
+@pytest.mark.parametrize(("times", "read"), [(1, FILES["train/b"]), (9, b"")])
+@pytest.mark.expected_logs("damaged on the disk")
+async def test_a_file_that_someone_deletes_before_readers_have_its_bytes_is_fetched_once_more_or_they_have_none(
+    cache_node: CacheNodeUnderTest, monkeypatch: pytest.MonkeyPatch, times: int, read: bytes
+) -> None:
+    digest = await cache_node.warm()
+    path = cache_node.folder(digest) / "tree" / "train/b"
+    flip_a_bit(path)
+    deleted: list[Path] = []
+
+    def someone_deletes_it(fetching: Fetching, entry: Entry) -> None:
+        if len(deleted) < times:
+            deleted.append(path)
+            path.unlink()
+
+    _stop_between(monkeypatch, someone_deletes_it)
+    with path.open("rb") as reader:
+        await _scrub(cache_node)
+        assert reader.read() == read
+
+
+@pytest.mark.parametrize("changes", [{"quotaBytes": 10}, {"paused": True}])
+@pytest.mark.expected_logs("damaged on the disk")
+async def test_a_file_is_repaired_in_the_room_that_the_damaged_one_had(
+    cache_node: CacheNodeUnderTest, changes: dict[str, Any]
+) -> None:
+    digest = await cache_node.warm()
+    await cache_node.configure(listingId="1", version=digest, eager=True, **changes)
+    path = cache_node.folder(digest) / "tree" / "train/b"
+    flip_a_bit(path)
+    with path.open("rb") as reader:
+        await _scrub(cache_node)
+        assert (reader.read(), path.read_bytes()) == (FILES["train/b"], FILES["train/b"])
+
+
+@pytest.mark.expected_logs("damaged on the disk")
+async def test_who_has_a_damaged_file_open_that_the_source_has_no_more_reads_nothing_of_it(
+    cache_node: CacheNodeUnderTest,
+) -> None:
+    digest = await cache_node.warm()
+    path = cache_node.folder(digest) / "tree" / "train/b"
+    with path.open("rb") as reader:
+        flip_a_bit(path)
+        cache_node.store.delete("train/b")
+        await _scrub(cache_node)
+        assert reader.read() == b""
+    assert not path.exists()
+
+
+@pytest.mark.expected_logs("damaged on the disk")
+async def test_a_damaged_file_that_no_better_one_comes_for_is_taken_out_of_all_versions_that_share_it(
+    cache_node: CacheNodeUnderTest,
+) -> None:
+    before = await cache_node.warm()
+    cache_node.store.put("test/c", b"another", mtime_ns=1_800_000_000_000_000_000)
+    digest = await cache_node.warm("2", retain=[before])
+    assert (cache_node.folder(before) / "tree" / "train/b").samefile(cache_node.folder(digest) / "tree" / "train/b")
+    flip_a_bit(cache_node.folder(digest) / "tree" / "train/b")
+    cache_node.store.delete("train/b")
+    await cache_node.node.look_after()
+    await cache_node.reach(lambda status: status.phase is NodePhase.FAILED)
+    for one in (before, digest):
+        assert "train/b" not in cache_node.tree(one)
+        assert not (cache_node.folder(one) / "complete").exists()
+
+
+@pytest.mark.parametrize(("lost", "read"), [(False, FILES["train/b"]), (True, b"")])
+async def test_what_a_kill_left_damaged_is_mended_or_emptied_when_the_version_is_opened_again(
+    tmp_path: Path, lost: bool, read: bytes
+) -> None:
+    async with open_cache_node(tmp_path) as made:
+        fill(made.store, FILES)
+        digest = await made.warm()
+        path, paths = made.folder(digest) / "tree" / "train/b", VersionPaths(made.folder(digest))
+        entry = Entry(inode(made, digest, "train/b"), 1, b"b", False, 4000, path.stat().st_mtime_ns, "", "")
+    flip_a_bit(path)
+    with path.open("rb") as reader:
+        with DamagedFile(paths, path, entry):  # and no more of it: the process is killed
+            path.unlink()
+            if not lost:
+                path.write_bytes(FILES["train/b"])
+                os.utime(path, ns=(entry.mtime_ns, entry.mtime_ns))
+        async with open_cache_node(tmp_path, {"bucket": made.store}) as again:
+            await again.configure(listingId="1", version=digest, eager=True, paused=lost)
+            await eventually(lambda: not list(paths.damaged.iterdir()))
+            await eventually(lambda: reader.seek(0) == 0 and reader.read() == read)
