@@ -214,7 +214,8 @@ class Warm(Model):
         NeighbourPolicy,
         Field(
             description="Auto: nodes that are to have it fetch it from the source once, and give it to each other. "
-            "Off: each fetches all of it from the source."
+            "Off: each fetches all of it from the source. Absent: as its class says, else Auto.",
+            json_schema_extra=_left_out,
         ),
     ] = NeighbourPolicy.AUTO
 

@@ -6,7 +6,7 @@ from pydantic import ConfigDict, Field
 
 from stoker_api import names
 from stoker_api.cache_memory import MemoryLimits
-from stoker_api.dataset import MOST_PRIORITY, MOST_REPLICAS, WarmPolicy, replicas_schema
+from stoker_api.dataset import MOST_PRIORITY, MOST_REPLICAS, NeighbourPolicy, WarmPolicy, replicas_schema
 from stoker_api.endpoint import ENDPOINT_GLOB_PATTERN
 from stoker_api.meta import Model, PrinterColumn, Quantity, Resource, cel_rule
 from stoker_api.tuning import TuningLimits
@@ -33,7 +33,7 @@ class PriorityLimits(Model):
 
 
 class PolicyLimits(Model):
-    """When bytes may be fetched."""
+    """When bytes may be fetched, and whether nodes may, or have to, give them to each other."""
 
     model_config = _rules(
         "!has(self.default) || self.default in self.policies", "warm.default must be one of warm.policies"
@@ -51,6 +51,17 @@ class PolicyLimits(Model):
     default: Annotated[
         WarmPolicy | None, Field(description="Of Datasets that name none. Absent: the first of warm.policies.")
     ] = None
+    neighbours: Annotated[
+        tuple[NeighbourPolicy, ...],
+        Field(
+            description="Values of warm.neighbours that are allowed; another one is taken as the first of them, which "
+            "Datasets have that name none. Auto alone: nodes always give each other what they have, if the chart has "
+            "neighbours; Off alone: never.",
+            min_length=1,
+            max_length=len(NeighbourPolicy),
+            json_schema_extra={"x-kubernetes-list-type": "set"},
+        ),
+    ] = tuple(NeighbourPolicy)
 
 
 class BandwidthLimits(Model):
@@ -92,7 +103,7 @@ class DatasetClassSpec(Model):
             json_schema_extra=replicas_schema("maxReplicas"),
         ),
     ] = "all"
-    warm: Annotated[PolicyLimits, Field(description="Limits of warm.policy.")] = PolicyLimits()
+    warm: Annotated[PolicyLimits, Field(description="Limits of warm.policy and warm.neighbours.")] = PolicyLimits()
     bandwidth: Annotated[BandwidthLimits, Field(description="Limits of warm.bandwidthLimit.")] = BandwidthLimits()
     endpoints: Annotated[
         tuple[_ENDPOINT, ...] | None,

@@ -25,7 +25,10 @@ class OlderVersion(Model):
 
 
 class NeighbourGroups(Model):
-    """Nodes of other groups with which a node has to do (docs/adr/0083). A field of its own keeps a row's below 30."""
+    """Nodes of other groups with which a node has to do (docs/adr/0083), and which are near (docs/adr/0096).
+
+    A field of its own keeps a row's below 30.
+    """
 
     upstream: Annotated[
         tuple[str, ...],
@@ -37,6 +40,14 @@ class NeighbourGroups(Model):
     downstream: Annotated[
         tuple[str, ...],
         Field(description="host:port of nodes for which this one stands before the source.", max_length=16),
+    ] = ()
+    distances: Annotated[
+        tuple[Annotated[int, Field(ge=0, le=2)], ...],
+        Field(
+            description="How far away `peers` and then `upstream` are, in that order: 0: in its rack, 1: in its zone, "
+            "2: elsewhere. The nearest are asked first. Empty: all are alike.",
+            max_length=17,
+        ),
     ] = ()
 
 

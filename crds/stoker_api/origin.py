@@ -82,13 +82,31 @@ class OriginShare(Model):
             json_schema_extra=_INT64,
         ),
     ] = None
+    beginning_bytes_per_second: Annotated[
+        int | None,
+        Field(
+            description="What every node may ask, given more or not: who asks for less than half of it for five "
+            "minutes gives its share back. Absent: no limit.",
+            ge=0,
+            json_schema_extra=_INT64,
+        ),
+    ] = None
+    beginning_milli_requests_per_second: Annotated[
+        int | None, Field(description="The same in thousandths of requests.", ge=0, json_schema_extra=_INT64)
+    ] = None
 
 
 class NodeOrigin(Model):
     """What a node does with one bucket, while it fetches from it or was told lately to ask for less."""
 
     name: _NAME
-    fetching: Annotated[bool, Field(description="It has asked it within the last half minute.")] = False
+    fetching: Annotated[
+        bool,
+        Field(
+            description="It has asked it within the last half minute, and within five minutes for more than every node "
+            "may without being given a share."
+        ),
+    ] = False
     bytes_per_second: Annotated[int, Field(description="That it asks for, to one digit.", json_schema_extra=_INT64)] = 0
     milli_requests_per_second: Annotated[
         int, Field(description="Thousandths of requests, to one digit.", json_schema_extra=_INT64)

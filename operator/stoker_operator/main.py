@@ -16,6 +16,7 @@ from stoker_kube.errors import KubeError
 from stoker_operator import garbage
 from stoker_operator.commands.crds import apply_crds
 from stoker_operator.commands.uninstall import Installation, Uninstall
+from stoker_operator.core.nearness import ClusterNeighbours
 from stoker_operator.core.tuning import ClusterTuning
 from stoker_operator.errors import StokerOperatorError
 from stoker_operator.loop_watch import timed_loop
@@ -125,6 +126,7 @@ async def _run(kube: Kube, settings: Settings) -> None:
         kueue=settings.kueue,
         reports=settings.reports,
         origins=settings.origins,
+        neighbours=ClusterNeighbours(settings.neighbours == "Auto", settings.rack_label),
         writes_per_second=settings.writes_per_second,
         tuning=ClusterTuning(settings.tuning, settings.tuning_profile, settings.tuning_environment),
     )

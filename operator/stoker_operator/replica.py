@@ -13,6 +13,7 @@ from stoker_kube.errors import KubeError
 from stoker_kube.lease import LeaderElection
 from stoker_operator import metrics
 from stoker_operator.core import installed_names
+from stoker_operator.core.nearness import ClusterNeighbours
 from stoker_operator.core.origin_policy import OriginPolicy
 from stoker_operator.core.tuning import ClusterTuning
 from stoker_operator.errors import CertificateError, LeadershipLostError
@@ -54,6 +55,7 @@ class ReplicaOptions:
     reports: bool = False  # annotated pods get a way to report what they do
     tuning: ClusterTuning = field(default_factory=ClusterTuning)
     origins: OriginPolicy = field(default_factory=OriginPolicy)  # what object stores may be asked for, and cost
+    neighbours: ClusterNeighbours = field(default_factory=ClusterNeighbours)  # what nodes give each other
     leaving_taints: tuple[str, ...] = ()  # what says of a node that it is about to go: key or key=value
     startup_taint: bool = False  # take stoker.dev/agent-not-ready off nodes whose sidecar is ready
     kueue: bool = False  # answer Kueue's AdmissionChecks that name Stoker
@@ -72,7 +74,7 @@ class Replica:
         self._options: Final = options
         self._tls: Final = new_tls_context()
         self._certificates: Final = self._certificate_source()
-        self._state: Final = ClusterState(options.namespace, options.tuning, options.leaving_taints)
+        self._state: Final = ClusterState(options.namespace, options.tuning, options.leaving_taints, options.neighbours)
         self._front_door: Final = FrontDoor(kube, self._state)
         self._path: Final = CallingPath(kube, installed_names.WEBHOOK_CONFIGURATION)
         self._webhook: Final = WebhookServer(

@@ -18,7 +18,8 @@ def _upper(text: Any) -> Any:
 
 
 # A taint as its key, or key=value.
-_TAINT = r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9_.-]{1,63}(=[A-Za-z0-9_.-]{0,63})?"
+_LABEL = r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9_.-]{1,63}"
+_TAINT = rf"{_LABEL}(=[A-Za-z0-9_.-]{{0,63}})?"
 
 
 class Settings(BaseSettings):
@@ -41,6 +42,12 @@ class Settings(BaseSettings):
         max_length=10_000,
         pattern=rf"^({_TAINT}(,{_TAINT})*)?$",
         description="Taints of nodes that are about to go, each key or key=value, with commas between them.",
+    )
+    neighbours: Literal["Auto", "Off"] = Field(
+        "Auto", description="Whether the sidecars of nodes that are to have the same Dataset give it to each other."
+    )
+    rack_label: str = Field(
+        "", max_length=317, pattern=rf"^({_LABEL})?$", description="The label that tells a node's rack; empty: none."
     )
     kueue: bool = Field(False, description="Answer Kueue's AdmissionChecks that name Stoker (docs/QUEUES.md).")
     writes_per_second: float = Field(

@@ -76,6 +76,7 @@ def _effective(dataset: Dataset, name: str, spec: DatasetClassSpec) -> Iterator[
     cache, warm = dataset.spec.cache, dataset.spec.warm
     yield _priority(warm, name, spec)
     yield _policy(warm, name, spec)
+    yield _neighbours(warm, name, spec)
     yield _bandwidth(warm, name, spec.bandwidth)
     yield _replicas(cache, name, spec)
     if cache.pinned and not spec.allow_pinning:
@@ -109,6 +110,16 @@ def _policy(warm: Warm, name: str, spec: DatasetClassSpec) -> tuple[str, dict[st
         return "warm", {}, ""
     sentence = f"warm.policy {warm.policy} is taken as {default}: {allowed_by(name, listed(allowed))}"
     return "warm", {"policy": default}, sentence
+
+
+def _neighbours(warm: Warm, name: str, spec: DatasetClassSpec) -> tuple[str, dict[str, Any], str]:
+    allowed = spec.warm.neighbours
+    if "neighbours" not in warm.model_fields_set:
+        return "warm", {"neighbours": allowed[0]}, ""
+    if warm.neighbours in allowed:
+        return "warm", {}, ""
+    sentence = f"warm.neighbours {warm.neighbours} is taken as {allowed[0]}: {allowed_by(name, listed(allowed))}"
+    return "warm", {"neighbours": allowed[0]}, sentence
 
 
 def _bandwidth(warm: Warm, name: str, limits: BandwidthLimits) -> tuple[str, dict[str, Any], str]:

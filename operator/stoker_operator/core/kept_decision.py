@@ -19,7 +19,7 @@ from stoker_operator.core.kept_uses import KeptUses
 from stoker_operator.core.listing import NOT_ASKED, AskedListing
 from stoker_operator.core.live_versions import pinned_by_jobs, queued_datasets
 from stoker_operator.core.node_states import alive, fell_silent
-from stoker_operator.core.plan import DatasetPlan, frozen_uids, zone_of
+from stoker_operator.core.plan import DatasetPlan, frozen_uids, site_of
 from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.tuning import says_something
 from stoker_operator.core.views import ClusterView
@@ -253,8 +253,8 @@ def _readdressed(old: ClusterView, view: ClusterView, caches: Iterable[str]) -> 
 
 
 def _rezoned(old: ClusterView, view: ClusterView, nodes: Iterable[str]) -> set[str]:
-    """Return the nodes that came, went, or are in another zone now: others are near them."""
-    return {node for node in nodes if zone_of(old, node) != zone_of(view, node)}
+    """Return the nodes that came, went, or are in another zone or rack now: others are near them."""
+    return {node for node in nodes if site_of(old, node) != site_of(view, node)}
 
 
 def _some(nodes: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -18,23 +18,29 @@ _ABOVE = 2
 
 
 class HolderNode(NamedTuple):
-    """A node that is to have a Dataset. ``address``: host:port where others ask it; ``zone``: empty where not known."""
+    """A node that is to have a Dataset. ``address``: host:port where others ask it.
+
+    ``zone``, ``rack``: empty where not known.
+    """
 
     name: str
     address: str
     zone: str = ""
+    rack: str = ""
 
 
 class Neighbourhood(NamedTuple):
     """Whom a node asks, and who may ask it, by host:port; ``position``: its own among itself and ``peers``.
 
-    ``upstream``: those that stand before the source. ``downstream``: those for whom it does.
+    ``upstream``: those that stand before the source. ``downstream``: those for whom it does. ``distances``: how far
+    away ``peers`` and then ``upstream`` are; empty: all are alike.
     """
 
     peers: tuple[str, ...]
     position: int
     upstream: tuple[str, ...] = ()
     downstream: tuple[str, ...] = ()
+    distances: tuple[int, ...] = ()
 
 
 def neighbourhoods(salt: str, nodes: Sequence[HolderNode]) -> Mapping[str, Neighbourhood]:
@@ -46,7 +52,7 @@ def neighbourhoods(salt: str, nodes: Sequence[HolderNode]) -> Mapping[str, Neigh
         groups = [sorted(nodes)]
     else:
         hashed = {node.name: _hash(salt, node.name) for node in nodes}
-        groups = _groups(sorted(nodes, key=lambda node: (node.zone, hashed[node.name])), hashed)
+        groups = _groups(sorted(nodes, key=lambda node: (node.zone, node.rack, hashed[node.name])), hashed)
     if len(nodes) < 2:
         return {}
     return _told(groups, _above([_hash(salt, min(group).name, "group") for group in groups]))

@@ -53,9 +53,15 @@ def part_of(cap: Cap, percent: int, level: int) -> Amounts:
     )
 
 
-def to_share(name: str, amounts: Amounts) -> OriginShare:
-    """Write a share as nodes are told it."""
-    return OriginShare(name=name, bytes_per_second=amounts[0], milli_requests_per_second=amounts[1])
+def to_share(name: str, amounts: Amounts, beginning: Amounts = (None, None)) -> OriginShare:
+    """Write a share as nodes are told it, with what every node may use without being given any."""
+    return OriginShare(
+        name=name,
+        bytes_per_second=amounts[0],
+        milli_requests_per_second=amounts[1],
+        beginning_bytes_per_second=beginning[0],
+        beginning_milli_requests_per_second=beginning[1],
+    )
 
 
 @dataclass

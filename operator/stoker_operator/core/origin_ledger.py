@@ -75,7 +75,8 @@ class OriginLedger:
     def update(self, caches: Mapping[str, NodeCache], now: float) -> OriginShares:
         """Take what nodes say; the same object as before where nothing is different."""
         changed = set[str]()
-        self._relevel(len(caches))
+        if self._relevel(len(caches)):
+            changed |= self._by_node.keys()
         for node in changed_keys(self._caches, caches):
             cache = caches.get(node)
             if cache is None:
@@ -189,15 +190,21 @@ class OriginLedger:
 
     # What they are told
 
-    def _relevel(self, nodes: int) -> None:
+    def _relevel(self, nodes: int) -> bool:
+        """Follow the number of nodes; tells whether every node may begin with something else now."""
         level = level_for(max(1, nodes), self._level)
-        if level != self._level or len(self._beginning) != len(self._policy.by_name):
-            self._level = level
-            caps = self._policy.by_name.items()
-            rows = {name: to_share(name, part_of(cap, _BEGINNING, level)) for name, cap in caps}
-            self._beginning = MappingProxyType(rows)
-            for name, row in rows.items():
-                self._divisions[name].beginning = (row.bytes_per_second, row.milli_requests_per_second)
+        if level == self._level and len(self._beginning) == len(self._policy.by_name):
+            return False
+        self._level = level
+        for name, cap in self._policy.by_name.items():
+            self._divisions[name].beginning = part_of(cap, _BEGINNING, level)
+        begun = ((name, self._divisions[name].beginning) for name in self._policy.by_name)
+        self._beginning = MappingProxyType({name: to_share(name, amounts, amounts) for name, amounts in begun})
+        return True
+
+    def _begins_with(self, name: str) -> Amounts:
+        """Return what every node may use; of an origin that has no cap of its own that is not known."""
+        return self._divisions[name].beginning if name in self._beginning else (None, None)
 
     def _is_beginning(self, name: str, told: Amounts | None) -> bool:
         """Tell whether a node is told no more than what every node may begin with."""
@@ -221,7 +228,7 @@ class OriginLedger:
     def _show(self, changed: set[str], now: float) -> None:
         for node in changed:
             rows = {
-                name: to_share(name, division.given[node])
+                name: to_share(name, division.given[node], self._begins_with(name))
                 for name, division in self._divisions.items()
                 if node in division.given
             }

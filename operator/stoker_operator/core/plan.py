@@ -20,6 +20,7 @@ from stoker_operator.core.entry_room import fitting
 from stoker_operator.core.int64 import clamp
 from stoker_operator.core.listing import ListingState
 from stoker_operator.core.live_versions import older_versions, versions_of
+from stoker_operator.core.nearness import NodeSite, site_by, with_distances
 from stoker_operator.core.neighbourhoods import HolderNode, Neighbourhood, neighbourhoods
 from stoker_operator.core.node_states import NodeStates, found_on_disk
 from stoker_operator.core.placement import Placement, Role
@@ -34,7 +35,6 @@ from stoker_operator.core.views import ClusterView, InvalidDataset, NodeView
 _SLIPS = frozenset({Reason.INVALID_SPEC, Reason.INTERNAL_ERROR})
 _MOST_REQUEST = 64  # characters of an annotation, which may be anyone's text
 MOST_REFUSAL = 300  # characters of the sentence of a refusal in an entry
-_ZONE = "topology.kubernetes.io/zone"
 MANIFEST_SOURCES = 3  # nodes that a new holder may ask for the manifest: one may be down, two at once are rare
 
 
@@ -163,27 +163,34 @@ def entry_of(
     entry, group = node_dataset(view, plan, node, states), together.get(node)
     if group is None:
         return entry
-    groups = NeighbourGroups.model_construct(upstream=group.upstream, downstream=group.downstream)
+    groups = NeighbourGroups.model_construct(
+        upstream=group.upstream, downstream=group.downstream, distances=group.distances
+    )
     return entry.model_copy(update={"peers": group.peers, "position": group.position, "groups": groups})
 
 
 def dividing(view: ClusterView, plan: DatasetPlan) -> Mapping[str, Neighbourhood]:
     """Return by node which others may give it files, and what else nodes that divide a Dataset have to know."""
-    if plan.dataset.spec.warm.neighbours is NeighbourPolicy.OFF:
+    if not give_each_other(view, plan):
         return {}
     holders = plan.placement.nodes(Role.REPLICA, Role.USER) if wants_warming(plan) else ()
     # Nodes that are about to go and have all of it are asked as the others are.
     reachable = [node for node in (*holders, *plan.placement.sources) if holders and node in view.node_caches]
     known = [
-        HolderNode(node, address, zone_of(view, node)) for node in reachable for address in _addresses(view, [node])
+        HolderNode(node, address, *site_of(view, node)) for node in reachable for address in _addresses(view, [node])
     ]
-    return neighbourhoods(plan.dataset.metadata.uid, known)
+    return with_distances(neighbourhoods(plan.dataset.metadata.uid, known), known)
 
 
-def zone_of(view: ClusterView, node: str) -> str:
-    """Return the zone of a node; empty where that, or the node, is not known."""
+def give_each_other(view: ClusterView, plan: DatasetPlan) -> bool:
+    """Tell whether nodes that are to have a Dataset give it to each other."""
+    return view.neighbours.on and plan.dataset.spec.warm.neighbours is not NeighbourPolicy.OFF
+
+
+def site_of(view: ClusterView, node: str) -> NodeSite:
+    """Return where a node stands, as far as that, and the node, is known."""
     found = view.nodes.get(node)
-    return found.labels.get(_ZONE, "") if found is not None else ""
+    return site_by(found.labels, view.neighbours.rack_label) if found is not None else NodeSite()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from stoker_api.nodecache import NodeCache
 from stoker_api.times import parse_time
 from stoker_api.trainingjob import TrainingJob, TrainingJobStatus
 from stoker_operator.core.class_limits import ClassTerms
+from stoker_operator.core.nearness import ClusterNeighbours
 from stoker_operator.core.origin_ledger import NO_SHARES, OriginShares
 from stoker_operator.core.origin_policy import OriginPolicy
 from stoker_operator.core.placement_rules import unweighed_rules
@@ -203,6 +204,7 @@ class ClusterView:
     # Jobs made for TrainingJobs, as they came: metadata, spec and status.
     jobs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     tuning: ClusterTuning = field(default_factory=ClusterTuning)
+    neighbours: ClusterNeighbours = field(default_factory=ClusterNeighbours)
     origin_policy: OriginPolicy = field(default_factory=OriginPolicy)
     shares: OriginShares = NO_SHARES  # what nodes may ask object stores for
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from itertools import islice
 
-from stoker_api.dataset import NeighbourPolicy
 from stoker_api.dataset_status import WarmForecast
 from stoker_api.names import ConditionType, Reason
 from stoker_api.origin import origin_names
@@ -11,7 +10,7 @@ from stoker_operator.core.conditions import ConditionSet, find
 from stoker_operator.core.figures import Figures
 from stoker_operator.core.forecast import OriginTerms, WarmWork, forecast
 from stoker_operator.core.on_time import WarmOutlook, set_on_time
-from stoker_operator.core.plan import DatasetPlan, wants_warming
+from stoker_operator.core.plan import DatasetPlan, give_each_other, wants_warming
 from stoker_operator.core.views import ClusterView
 
 # Nodes that are asked for the best rate that they measured: thousands would say much the same.
@@ -26,9 +25,8 @@ def forecast_of(view: ClusterView, plan: DatasetPlan, figures: Figures) -> WarmF
         return None
     files = figures.part.files if figures.part is not None else figures.files
     unheard = figures.desired - len(figures.here)  # nodes that are still to be chosen, or have said nothing of it
-    warm = plan.dataset.spec.warm
-    together = warm.neighbours is not NeighbourPolicy.OFF and not warm.paths  # of a part each node fetches its own
-    work = WarmWork(size, files or 0, (*figures.here, *([0] * unheard)), peers=together and figures.desired > 1)
+    together = figures.desired > 1 and give_each_other(view, plan)
+    work = WarmWork(size, files or 0, (*figures.here, *([0] * unheard)), peers=together)
     return forecast(work, _terms(view, plan, figures))
 
 

@@ -13,6 +13,7 @@ from stoker_api.trainingjob import TrainingJob
 from stoker_operator.core.admission import AdmissionMemory
 from stoker_operator.core.dataset_classes import InvalidClass
 from stoker_operator.core.kueue_objects import AdmissionCheckView, QueuedWorkload
+from stoker_operator.core.nearness import ClusterNeighbours
 from stoker_operator.core.profiles import ProfileView
 from stoker_operator.core.tuning import ClusterTuning
 from stoker_operator.core.views import ClusterView, InvalidDataset, InvalidTrainingJob, NodeView, PodView
@@ -110,7 +111,11 @@ class ClusterState:
     """All tables, and the gating's request to the placement. Single-threaded, as its tables are."""
 
     def __init__(
-        self, own_namespace: str, tuning: ClusterTuning | None = None, leaving_taints: Collection[str] = ()
+        self,
+        own_namespace: str,
+        tuning: ClusterTuning | None = None,
+        leaving_taints: Collection[str] = (),
+        neighbours: ClusterNeighbours | None = None,
     ) -> None:
         """Begin with nothing; the operator and the sidecars run in ``own_namespace``.
 
@@ -135,6 +140,7 @@ class ClusterState:
         self.own_namespace: Final = own_namespace
         self.heard_since = 0.0  # seconds since the epoch: from then on the API server has answered
         self._tuning: Final = tuning or ClusterTuning()
+        self._neighbours: Final = neighbours or ClusterNeighbours()
         self._admission: Final = AdmissionMemory()
         self.leaving: Final = LeavingNodes(leaving_taints)
         self.nodes.listen(self.leaving.note_node)
@@ -217,6 +223,7 @@ class ClusterState:
             invalid_training_jobs={key: one for key, one in jobs.items() if isinstance(one, InvalidTrainingJob)},
             jobs=self.jobs.snapshot(),
             tuning=self.tuning(),
+            neighbours=self._neighbours,
         )
 
     def heard(self, since: float) -> float:

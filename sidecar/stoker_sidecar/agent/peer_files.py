@@ -95,6 +95,7 @@ class PeerFiles:
         if not isinstance(reply, Had):
             return web.Response(status=404)
         headers = {"Stoker-Arrived": str(reply.arrived), "Stoker-Pieces": str(len(reply.pieces))}
+        headers |= {"Stoker-Choice": reply.choice} if reply.choice else {}
         return web.Response(body=reply.files + reply.pieces, headers=headers)
 
     async def _give(self, request: web.Request, uid: str, digest: str, span: _WantedSpan) -> web.StreamResponse:

@@ -15,6 +15,7 @@ from stoker_sidecar.version.path_selection import TOO_LONG, PathSelection, selec
 # Seconds of searching names. A million files and a hundred patterns take less; what takes longer would hold up others.
 _MOST_SECONDS = 60.0
 _READABLE = bytes(int(state in (State.HERE, State.PACKED)) for state in range(256))
+_MISSING = bytes(int(state == State.MISSING) for state in range(256))
 
 
 async def choose(version: CachedVersion, paths: tuple[str, ...], clock: Callable[[], float] = time.monotonic) -> None:
@@ -52,6 +53,12 @@ def left_to_warm(version: CachedVersion, state: State) -> bool:
     return version.count(state) > 0 if selection is None else version.are(state, selection.marks)
 
 
+def last_to_warm(version: CachedVersion) -> int:
+    """Return the last inode of those that are warmed and missing; -1 when there is none."""
+    missing = bytes(version.states.translate(_MISSING))
+    return (missing if (selection := version.chosen.selection) is None else _both(selection, missing)).rfind(1)
+
+
 def paths_status(version: CachedVersion) -> WarmPathsStatus | None:
     """Describe how far the chosen files are; None where all are."""
     chosen, selection = version.chosen, version.chosen.selection
@@ -77,8 +84,8 @@ def _find(version: CachedVersion, paths: tuple[str, ...], readable: bytes, too_l
         return ChosenFiles(selection, here.count(1), selected_bytes(manifest, here))
 
 
-def _both(selection: PathSelection, readable: bytes) -> bytes:
-    return (int.from_bytes(selection.marks) & int.from_bytes(readable)).to_bytes(len(readable))
+def _both(selection: PathSelection, marks: bytes) -> bytes:
+    return (int.from_bytes(selection.marks) & int.from_bytes(marks)).to_bytes(len(marks))
 
 
 def _readable(version: CachedVersion) -> bytes:

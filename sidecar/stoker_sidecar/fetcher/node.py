@@ -199,7 +199,8 @@ class CacheNode:
         pieces = pack_maps(
             PieceMap(part.path.name, part.there) for part in fetching.version.parts.values() if part.kept
         )
-        return Had(zlib.compress(fetching.version.whole_files(), 1), dataset.telemetry.came, pieces)
+        version, came = fetching.version, dataset.telemetry.came
+        return Had(zlib.compress(version.whole_files(), 1), came, pieces, version.chosen.digest)
 
     async def remove(self, uid: str) -> None:
         """Take a dataset off the disk, known or not; when this returns it is out of sight, and deleted soon.

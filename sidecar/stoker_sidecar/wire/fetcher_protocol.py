@@ -199,12 +199,14 @@ class Have(Struct, frozen=True, tag_field="op", tag="have"):
 class Had(Struct, frozen=True, tag_field="reply", tag="had"):
     """What is here. ``files``: a byte an inode, 1 where it is whole; by zlib. ``arrived``: bytes that came so far.
 
-    ``pieces``: what is here of other files (stoker_sidecar.version.piece_maps).
+    ``pieces``: what is here of other files (stoker_sidecar.version.piece_maps). ``choice``: digest of the list of paths
+    that are warmed; empty: all are.
     """
 
     files: bytes
     arrived: int
     pieces: bytes = b""
+    choice: str = ""
 
 
 class Done(Struct, frozen=True, tag_field="reply", tag="done"):

@@ -305,6 +305,7 @@ def test_a_bare_off_of_yaml_turns_overlays_off() -> None:
         ({"sidecar": {"overlay": "On"}}, "overlay"),
         ({"sidecar": {"neighbours": {"uploads": -1}}}, "uploads"),
         ({"sidecar": {"neighbours": {"bytesPerSecond": "fast"}}}, "bytesPerSecond"),
+        ({"sidecar": {"neighbours": {"rackLabel": "a rack"}}}, "rackLabel"),
         ({"sidecar": {"observe": {"mode": "On"}}}, "observe"),
         ({"sidecar": {"observe": {"cpu": "5%"}}}, "cpu"),
         ({"sidecar": {"plugins": ["No Name"]}}, "plugins"),
@@ -346,6 +347,23 @@ def test_nodes_give_each_other_what_they_are_to_have_unless_it_is_off(
     (sidecar,) = of_kind(render({"sidecar": {"neighbours": values}}), "DaemonSet")
     names = ("STOKER_NEIGHBOURS", "STOKER_PEER_UPLOADS", "STOKER_PEER_BYTES_PER_SECOND")
     assert tuple(variable(sidecar, name) for name in names) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, ("Auto", "")),
+        ({"mode": "Off"}, ("Off", "")),
+        ({"mode": False}, ("Off", "")),
+        ({"uploads": 0}, ("Off", "")),
+        ({"rackLabel": "example.com/rack"}, ("Auto", "example.com/rack")),
+    ],
+)
+def test_the_operator_knows_whether_nodes_give_each_other_anything_and_their_racks(
+    values: Mapping[str, Any], expected: tuple[str, str]
+) -> None:
+    (operator,) = of_kind(render({"sidecar": {"neighbours": values}}), "Deployment")
+    assert tuple(variable(operator, name) for name in ("STOKER_NEIGHBOURS", "STOKER_RACK_LABEL")) == expected
 
 
 @pytest.mark.parametrize(("enabled", "operator", "sidecar"), [(True, "true", "On"), (False, "false", "Off")])

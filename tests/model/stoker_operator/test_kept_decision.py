@@ -20,6 +20,7 @@ from stoker_operator.core.class_limits import ClassTerms
 from stoker_operator.core.dataset_decision import Decision, decide_datasets
 from stoker_operator.core.kept_decision import KeptDecision
 from stoker_operator.core.listing import new_id
+from stoker_operator.core.nearness import ClusterNeighbours
 from stoker_operator.core.origin_ledger import NO_SHARES, OriginShares
 from stoker_operator.core.plan import DatasetPlan
 from stoker_operator.core.tuning import ClusterTuning
@@ -88,6 +89,7 @@ class World:
             pods=dict(self.pods),
             training_jobs=dict(self.jobs),
             tuning=self.tuning,
+            neighbours=ClusterNeighbours(rack_label="zone"),
             shares=self.shares,
         )
 

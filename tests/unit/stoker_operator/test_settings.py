@@ -67,3 +67,16 @@ def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch, name: str, va
     monkeypatch.setenv(name, value)
     with pytest.raises(SettingsError, match=sentence):
         read_settings()
+
+
+@pytest.mark.parametrize("label", ["example.com/rack", "rack", "cloud.provider.com/topology-rack"])
+def test_a_label_of_racks_is_a_name_of_a_label(monkeypatch: pytest.MonkeyPatch, label: str) -> None:
+    monkeypatch.setenv("STOKER_RACK_LABEL", label)
+    assert read_settings().rack_label == label
+
+
+@pytest.mark.parametrize("label", ["a rack", "a/b/c", "x" * 64, "A.example.com/rack"])
+def test_what_is_no_name_of_a_label_is_refused(monkeypatch: pytest.MonkeyPatch, label: str) -> None:
+    monkeypatch.setenv("STOKER_RACK_LABEL", label)
+    with pytest.raises(SettingsError, match="STOKER_RACK_LABEL"):
+        read_settings()

@@ -25,9 +25,14 @@ class ChosenFiles:
             self.here_files += files
             self.here_bytes += files * entry.size
 
+    @property
+    def digest(self) -> str:
+        """Of the list of paths that names them; empty: all files."""
+        return self.selection.digest if self.selection is not None else ""
+
     def are_of(self, digest: str) -> bool:
         """Tell whether these are the files of the list of paths with this digest; empty: all files."""
-        return (self.selection.digest if self.selection is not None else "") == digest
+        return self.digest == digest
 
     @property
     def are_here(self) -> bool:

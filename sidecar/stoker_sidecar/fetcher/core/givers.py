@@ -1,14 +1,39 @@
 """What other nodes were seen to give: who gave wrong bytes, or nothing, is asked no more. Pure."""
 
 from collections import Counter
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple
 
 # Wrong files after which a node is asked no more for this Dataset, if they are more than one in so many that came: a
 # damaged disk has one or two, and each costs its own bytes alone.
 MOST_WRONG, _ONE_IN = 3, 4
 # Files and pieces that a node failed to give, in a row, after which it is asked no more in this pass.
 MOST_FAILURES = 16
+
+
+class AbleGiver(NamedTuple):
+    """A node that has what is wanted, and may be asked for it.
+
+    ``upstream``: it stands before the source. ``distance``: more is farther away. ``asked``: what it gives this node at
+    the moment. ``busy``: it said lately that it gives to all together as much as it may.
+    """
+
+    peer: str
+    upstream: bool = False
+    distance: int = 0
+    asked: int = 0
+    busy: bool = False
+
+
+def nearest_giver(able: Sequence[AbleGiver], most: int) -> str | None:
+    """Return whom to ask: of those that are not busy the nearest, of those that of which the least is asked.
+
+    Those upstream are asked by several groups, so only for what none of the others has. None: all give this node
+    ``most`` at the moment, or more.
+    """
+    beside = [one for one in able if not one.upstream] or able
+    free = [one for one in beside if one.asked < most]
+    return min(free, key=lambda one: (one.busy, one.distance, one.asked)).peer if free else None
 
 
 class Givers:

@@ -21,6 +21,9 @@ _LEAST_REGAINED = (4 * 1024**2, 0.5)
 _LEAST_FREE = (256 * 1024**2, 30.0)
 # Seconds over which rates are measured, and after which who asked for nothing counts as one that does not fetch.
 _MEAN, _LINGER = 5.0, 30.0
+# Who asks for less than so much of what every node may, for so many seconds, needs no share. Longer than who asks for
+# nothing: one that asks for little now and then would be given a share and lose it again each time.
+_LITTLE, _NEEDED = 0.5, 300.0
 _YOUNG = 0.2  # seconds: the least over which a mean is taken
 
 
@@ -90,6 +93,20 @@ class RecentRate:
 
 
 @dataclass
+class _Spent:
+    """About what was asked for within the last half minute."""
+
+    _sum: float = 0.0
+    _at: float = 0.0
+
+    def add(self, amount: float, now: float) -> float:
+        """Count; returns what it comes to."""
+        self._sum = self._sum * exp((self._at - now) / _LINGER) + amount
+        self._at = now
+        return self._sum
+
+
+@dataclass
 class _Yielding:
     """A rate that this node holds itself to: ``start`` at ``since``, more by ``slope`` each second, up to ``free``."""
 
@@ -116,12 +133,17 @@ class OriginPace:
     """What this node may ask one origin, and what it does. All times: seconds of one monotonic clock.
 
     ``fetched``: when it was asked last; ``throttled``: when it asked for less last; ``waiting``: requests that wait.
+    ``needed``: when it was asked last for more than a node may without a share, as far as ``knows_beginning``.
     """
 
     bytes: TokenAllowance = field(default_factory=TokenAllowance)
     requests: TokenAllowance = field(default_factory=TokenAllowance)
     fetched: float = -inf
     throttled: float = -inf
+    needed: float = -inf
+    knows_beginning: bool = False
+    _beginning: tuple[float, float] = (inf, inf)
+    _spent: tuple[_Spent, _Spent] = field(default_factory=lambda: (_Spent(), _Spent()))
     _share: tuple[float, float] = (inf, inf)
     waiting: int = 0
     _yielding: tuple[_Yielding | None, _Yielding] | None = None
@@ -135,6 +157,22 @@ class OriginPace:
         )
         self._apply(now)
 
+    def set_beginning(self, bytes_per_second: float | None, requests_per_second: float | None) -> None:
+        """Take what every node may ask without a share; None, None: that is not known."""
+        self._beginning = (
+            inf if bytes_per_second is None else bytes_per_second,
+            inf if requests_per_second is None else requests_per_second,
+        )
+        self.knows_beginning = self._beginning != (inf, inf)
+
+    def hold(self, now: float) -> None:
+        """Note that a request has to wait for this one."""
+        self.needed = now
+
+    def needs_share(self, now: float) -> bool:
+        """Tell whether it was asked lately for more than a node may without a share; so if that is not known."""
+        return not self.knows_beginning or now - self.needed < _NEEDED
+
     def wait(self, now: float) -> float:
         """Return the seconds until a request may go, whatever its size."""
         if self._yielding is not None:
@@ -147,6 +185,9 @@ class OriginPace:
         self.requests.take(1.0, now)
         self._meters[0].add(size, now)
         self._meters[1].add(1.0, now)
+        spent = (self._spent[0].add(size, now), self._spent[1].add(1.0, now))
+        if any(one > _LITTLE * most * _LINGER for one, most in zip(spent, self._beginning, strict=True)):
+            self.needed = now
         self.fetched = now
 
     def slowed(self, now: float) -> bool:

@@ -1,27 +1,38 @@
 """The order of a pass of warming over files that `warm.paths` names."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from stoker_sidecar.fetcher.cached_version import CachedVersion, State
-from stoker_sidecar.version.manifest import Entry
+from stoker_sidecar.version.manifest import Entry, Manifest
 from stoker_sidecar.version.path_selection import PathSelection
 
 _MISSING_ALONE = bytes(int(state == State.MISSING) for state in range(256))
 
 
 class ChosenOrder:
-    """An AccessOrder: path by path as they were given, and of each as the manifest has its files."""
+    """An AccessOrder: path by path as they were given, and of each as the manifest has its files.
 
-    def __init__(self, version: CachedVersion, selection: PathSelection) -> None:
+    ``marks``: a byte an inode, 1 for those of them that are meant; None: all.
+    """
+
+    def __init__(self, version: CachedVersion, selection: PathSelection, marks: bytes | None = None) -> None:
         self._version = version
         self._selection = selection
+        self._marks = marks
 
     def __iter__(self) -> Iterator[Entry]:
-        """Rows are read a page at a time, and files that are here passed over by the hundred thousand."""
-        page: dict[int, Entry] = {}
-        for ino in self._selection.in_order(bytes(self._version.states.translate(_MISSING_ALONE))):
-            if not self._version.is_missing(ino):
-                continue
-            if ino not in page:
-                page = {entry.ino: entry for entry in self._version.manifest.page(ino - 1)}
-            yield page[ino]
+        """Files that are here are passed over by the hundred thousand."""
+        version = self._version
+        wanted = bytes(version.states.translate(_MISSING_ALONE))
+        if self._marks is not None:
+            wanted = (int.from_bytes(wanted) & int.from_bytes(self._marks)).to_bytes(len(wanted))
+        yield from entries_of(version.manifest, filter(version.is_missing, self._selection.in_order(wanted)))
+
+
+def entries_of(manifest: Manifest, inos: Iterable[int]) -> Iterator[Entry]:
+    """Yield the entries of inodes as they come; rows are read a page at a time."""
+    page: dict[int, Entry] = {}
+    for ino in inos:
+        if ino not in page:
+            page = {entry.ino: entry for entry in manifest.page(ino - 1)}
+        yield page[ino]

@@ -6,8 +6,12 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 
+from stoker_sidecar.fetcher.choosing import last_to_warm
 from stoker_sidecar.fetcher.core.division import OWN, PIECES, Wanted, takes, wanted, wanted_pieces
+from stoker_sidecar.fetcher.core.givers import AbleGiver, nearest_giver
+from stoker_sidecar.fetcher.download.chosen_order import ChosenOrder
 from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Having, Neighbours
 from stoker_sidecar.fetcher.download.node_division import PATIENCE, Division
 from stoker_sidecar.fetcher.download.parts import chunk_count, chunk_span, is_whole
@@ -26,6 +30,8 @@ _FIRST_ANSWERS = 1.0
 _AT_ONCE, _LEAST_AT_ONCE = 16, 2
 # To all of them, and while readers wait.
 _GIVEN_AT_ONCE, _BESIDE_READERS = 32, 4
+# Seconds for which a node that said that it gives as much as it may is asked for what no other has alone.
+_BUSY = 1.0
 # Times that one node is asked for a file or a piece that does not come, before the source is.
 _TRIES = 3
 _ARE_PIECES = bytes(int(turn == PIECES) for turn in range(256))
@@ -46,6 +52,7 @@ class DividedPass(WarmPass):
     _refused: dict[WishKey, set[str]] = field(default_factory=dict)
     _tries: Counter[tuple[WishKey, str]] = field(default_factory=Counter)
     _copying: dict[WishKey, GivenCopy] = field(default_factory=dict)
+    _busy: dict[str, float] = field(default_factory=dict)  # when a node said so last
     _turn_of: bytes = b""
     # Of files, and of pieces: which turns are this node's, and whether it waits for those upstream.
     _takes: bytes = b""
@@ -53,6 +60,7 @@ class DividedPass(WarmPass):
     _takes_pieces: bytes = b""
     _waits_for_pieces: bool = True
     _landed_at: float = field(init=False)
+    _last_left: int = -1  # an inode that is to be warmed, and was missing when that was looked at last
     _alone: bool = False
     _news: asyncio.Event = field(default_factory=asyncio.Event)  # for what others give
     _own_pieces: Wishes = field(default_factory=Wishes)
@@ -61,6 +69,8 @@ class DividedPass(WarmPass):
 
     async def run(self) -> None:
         """Fetch: see WarmPass."""
+        if not self._left():
+            return
         version, self._landed_at = self.fetching.version, self.limits.clock()
         self.fetching.context.givers.begin()
         self._turn_of = await self.division.prepare(version, self.fetching.tuning)
@@ -82,11 +92,11 @@ class DividedPass(WarmPass):
     async def _fetch(self, looking: "Collection[asyncio.Task[None]]") -> None:
         """Fetch the own share and take what others have side by side: neither waits for the pace of the other."""
         given = asyncio.create_task(self._take_given())
-        beside, version = (*looking, given), self.fetching.version
+        beside = (*looking, given)
         for task in beside:
             task.add_done_callback(lambda _: self._landed.set())
         try:
-            while not self._over() and version.missing() > 0 and not any(task.done() for task in beside):
+            while not self._over() and self._left() and not any(task.done() for task in beside):
                 self._landed.clear()
                 if await self._begin_own() | await self._begin_own_piece():
                     await asyncio.sleep(0)
@@ -99,6 +109,18 @@ class DividedPass(WarmPass):
         for task in beside:
             if task.done() and not task.cancelled():
                 task.result()
+
+    def _left(self) -> bool:
+        """Tell whether a file that is to be warmed is missing.
+
+        The last one is remembered: it comes late, and to look for another one takes a millisecond for a million files.
+        """
+        version = self.fetching.version
+        if version.chosen.selection is None:
+            return version.missing() > 0
+        if self._last_left < 0 or not version.is_missing(self._last_left):
+            self._last_left = last_to_warm(version)
+        return self._last_left > 0
 
     async def _take_given(self) -> None:
         while True:
@@ -161,26 +183,31 @@ class DividedPass(WarmPass):
         task.add_done_callback(partial(self._copied, wish.key))
 
     def _giver(self, wish: Wish) -> str | None:
-        """Return who has it and gives this node the fewest at this moment; empty where nobody is to be asked.
+        """Return who has it and is asked for it, the nearest first; empty where nobody is to be asked.
 
         None: who has it gives this node as much as it may.
         """
         entry, chunk = wish
         if wish.key in self._copying or not self.fetching.version.is_missing(entry.ino):
             return ""
-        busy, refused = Counter(copy.giver for copy in self._copying.values()), self._refused.get(wish.key, set())
-        givers = self.fetching.context.givers
+        asked, refused = Counter(copy.giver for copy in self._copying.values()), self._refused.get(wish.key, set())
+        givers, division, now = self.fetching.context.givers, self.division, self.limits.clock()
+        distance_of = division.distance_of
         able = [
-            (peer in self.division.upstream, busy[peer], number, peer)
-            for number, (peer, having) in enumerate(self._having.items())
+            AbleGiver(
+                peer,
+                upstream=peer in division.upstream,
+                distance=distance_of.get(peer, 0),
+                asked=asked[peer],
+                busy=now - self._busy.get(peer, -inf) < _BUSY,
+            )
+            for peer, having in self._having.items()
             if peer not in refused and having.has(entry.ino, chunk)
             if chunk is None or givers.may_ask_pieces(peer)
         ]
         if not able:
             return ""
-        _, count, _, peer = min(able)  # those upstream are asked by several groups
-        most = max(_LEAST_AT_ONCE, _AT_ONCE // max(1, len(self._having)))
-        return None if count >= most else peer
+        return nearest_giver(able, max(_LEAST_AT_ONCE, _AT_ONCE // max(1, len(self._having))))
 
     def _learn(self, ino: int, task: asyncio.Task[None]) -> None:
         super()._learn(ino, task)
@@ -199,6 +226,7 @@ class DividedPass(WarmPass):
             return
         came = Came.USELESS if task.exception() is not None else task.result()
         if came is Came.BUSY:
+            self._busy[giver] = self.limits.clock()
             return
         self._landed_at = self.limits.clock() if came is Came.WHOLE else self._landed_at
         if came is Came.WHOLE:
@@ -226,7 +254,10 @@ class DividedPass(WarmPass):
             self._having.pop(peer, None)
             return
         said = await self._neighbours.having(peer, len(self._turn_of))
-        self.division.progress.told(peer, said.arrived if said is not None else -1, self.limits.clock())
+        arrived = -1 if said is None else said.arrived
+        if said is not None and said.choice != self.division.choice:
+            arrived = 0  # what comes to it is not what it would be waited for
+        self.division.progress.told(peer, arrived, self.limits.clock())
         self._having[peer] = said if said is not None else Having(b"", 0)
 
     async def _weigh_on(self) -> None:
@@ -300,27 +331,31 @@ class DividedPass(WarmPass):
         return near, [having for peer, having in known if peer in upstream]
 
     def _in_order(self, marks: bytes) -> Iterator[Entry]:
-        """Yield those of the marked files that are missing and not under way, by rank."""
-        version, tuning = self.fetching.version, self.fetching.tuning
+        """Yield those of the marked files that are to be warmed, missing and not under way."""
         busy = self.fetching.busy() | {*self._runs.values()}
+        for entry in self._left_of(marks):
+            if not self._is_coming((entry.ino, None)) and entry.ino not in busy:
+                yield entry
+
+    def _left_of(self, marks: bytes) -> Iterator[Entry]:
+        """Yield those of the marked files that are to be warmed and missing: path by path, or else by rank."""
+        version, tuning = self.fetching.version, self.fetching.tuning
+        if version.chosen.selection is not None:
+            yield from ChosenOrder(version, version.chosen.selection, marks)
+            return
         for rank in tuning.ranks:
             of_rank = int.from_bytes(tuning.of_rank(rank, version.manifest.last_ino)) & int.from_bytes(marks)
-            for entry in MarkedOrder(version, of_rank.to_bytes(len(marks))):
-                if not self._is_coming((entry.ino, None)) and entry.ino not in busy:
-                    yield entry
+            yield from MarkedOrder(version, of_rank.to_bytes(len(marks)))
 
     def _pieces(self, marks: bytes, *, own: bool) -> Iterator[Wish]:
-        """Yield the pieces of the marked files that are to come from the source, or from other nodes, by rank."""
-        version, tuning = self.fetching.version, self.fetching.tuning
-        for rank in tuning.ranks:
-            of_rank = int.from_bytes(tuning.of_rank(rank, version.manifest.last_ino)) & int.from_bytes(marks)
-            for entry in MarkedOrder(version, of_rank.to_bytes(len(marks))):
-                found = self._wanted_pieces(entry)
-                marked = found.from_source if own else found.from_others
-                chunk = marked.find(1)
-                while chunk >= 0:
-                    yield Wish(entry, chunk)
-                    chunk = marked.find(1, chunk + 1)
+        """Yield the pieces of the marked files that are to come from the source, or from other nodes."""
+        for entry in self._left_of(marks):
+            found = self._wanted_pieces(entry)
+            marked = found.from_source if own else found.from_others
+            chunk = marked.find(1)
+            while chunk >= 0:
+                yield Wish(entry, chunk)
+                chunk = marked.find(1, chunk + 1)
 
     def _wanted_pieces(self, entry: Entry) -> Wanted:
         count, part = chunk_count(entry.size), self.fetching.version.parts.get(entry.ino)

@@ -18,12 +18,14 @@ _NO_PIECES = PieceMap("", b"")
 class Having:
     """What another node has of a version: a byte an inode, 1 where the file is whole; and bytes that have arrived.
 
-    ``pieces``: of large files that are not whole there, by inode.
+    ``pieces``: of large files that are not whole there, by inode. ``choice``: digest of the list of paths that are
+    warmed there; empty: all is.
     """
 
     files: bytes
     arrived: int
     pieces: Mapping[int, PieceMap] = field(default_factory=dict)
+    choice: str = ""
 
     def is_whole(self, ino: int) -> bool:
         """Tell whether a file is whole there."""

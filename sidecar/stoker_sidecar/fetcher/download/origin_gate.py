@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final, Protocol
 
-from stoker_api.origin import MOST_ORIGINS, NodeOrigin, OriginNames, OriginShare
+from stoker_api.origin import ALL_ORIGINS, MOST_ORIGINS, NodeOrigin, OriginNames, OriginShare, endpoint_of
 from stoker_api.times import format_time
 from stoker_sidecar.errors import Throttled
 from stoker_sidecar.fetcher.core.lanes import Lane
@@ -80,6 +80,8 @@ class OriginGate:
         turn = _Turn(ON_BEHALF.get(), size, paces, asyncio.get_running_loop().create_future())
         self._waiting[turn] = None
         for pace in paces:
+            if pace.waiting or pace.wait(now):
+                pace.hold(now)
             pace.waiting += 1
         self._held += 1
         self._look()
@@ -114,7 +116,7 @@ class OriginGate:
         return OriginCounts(self._held, len(self._waiting), self._slowdowns)
 
     def _row(self, name: str, pace: OriginPace, now: float) -> NodeOrigin:
-        fetching = pace.fetching(now)
+        fetching = pace.fetching(now) and self._needs_shares(name, pace, now)
         size, requests = pace.rates(now) if fetching else (0.0, 0.0)
         told = self._told.get(name)
         return NodeOrigin(
@@ -124,6 +126,12 @@ class OriginGate:
             milli_requests_per_second=to_one_digit(requests * 1000),
             throttled_at=None if told is None else format_time(told),
         )
+
+    def _needs_shares(self, name: str, pace: OriginPace, now: float) -> bool:
+        """Tell whether a bucket is asked for more than a node may without a share of any cap that it falls under."""
+        wider = (self._paces[one] for one in (endpoint_of(name), ALL_ORIGINS) if one in self._shares)
+        known = [one for one in (pace, *wider) if one.knows_beginning]
+        return not known or any(one.needs_share(now) for one in known)
 
     def _paces_of(self, names: OriginNames) -> tuple[OriginPace, ...]:
         wider = (self._paces[name] for name in names.all[1:] if name in self._shares)
@@ -136,8 +144,9 @@ class OriginGate:
 
     def _set(self, name: str, now: float) -> None:
         share = self._shares.get(name, OriginShare(name=name))
-        requests = share.milli_requests_per_second
-        self._pace(name).set_share(share.bytes_per_second, None if requests is None else requests / 1000, now)
+        pace = self._pace(name)
+        pace.set_share(share.bytes_per_second, _whole(share.milli_requests_per_second), now)
+        pace.set_beginning(share.beginning_bytes_per_second, _whole(share.beginning_milli_requests_per_second))
 
     def _look(self) -> None:
         """Let go what may: who waits for a reader first, then in the order in which they came."""
@@ -167,6 +176,10 @@ class OriginGate:
             del self._waiting[turn]
             for pace in turn.paces:
                 pace.waiting -= 1
+
+
+def _whole(milli: int | None) -> float | None:
+    return None if milli is None else milli / 1000
 
 
 def _is_bucket(name: str) -> bool:

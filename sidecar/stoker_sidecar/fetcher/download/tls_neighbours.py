@@ -57,7 +57,8 @@ class TlsNeighbours:
                 packed = await answer.read()
                 arrived, end = int(answer.headers["Stoker-Arrived"]), len(packed) - maps
                 files = zlib.decompressobj().decompress(packed[:end], inodes)
-                return Having(files, arrived, unpack_maps(packed[end:]) if maps else {})
+                pieces = unpack_maps(packed[end:]) if maps else {}
+                return Having(files, arrived, pieces, answer.headers.get("Stoker-Choice", ""))
         except (aiohttp.ClientError, TimeoutError, KeyError, ValueError, zlib.error):
             return None
 

@@ -30,11 +30,12 @@ class WarmPasses:
     ) -> WarmPass:
         """Make the pass over a version of the dataset ``config``."""
         digest = fetching.version.paths.folder.name
-        divides = fetching.tuning.divides and fetching.version.chosen.selection is None
         others = (config.peers or config.upstream) if self._allowed else ()
-        if not (config.eager and others and digest == config.version and divides):
+        if not (config.eager and others and digest == config.version and fetching.tuning.divides):
             return WarmPass(fetching, order, limits, share)
-        division = Division(digest, config.peers, min(config.position, len(config.peers)), config.upstream)
+        position, choice = min(config.position, len(config.peers)), fetching.version.chosen.digest
+        near = config.groups.distances
+        division = Division(digest, config.peers, position, config.upstream, choice, near)
         if self._division is None or self._division.who != division.who:
             self._division = division.after(self._division)
         met = partial(self._meet, self._meeting, config.uid, digest)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_api.dataset import Dataset, WarmPolicy
+from stoker_api.dataset import Dataset, NeighbourPolicy, WarmPolicy
 from stoker_api.datasetclass import DatasetClass
 from stoker_api.meta import parse_quantity
 from stoker_api.names import Reason
@@ -74,6 +74,26 @@ def test_what_is_written_wins_over_the_defaults() -> None:
     asked = {"priority": -3, "policy": "Eager", "bandwidthLimit": "1Gi"}
     warm = limited(make_dataset(warm=asked), make_class(**DEFAULTS)).dataset.spec.warm
     assert (warm.priority, warm.policy, warm.bandwidth_limit) == (-3, WarmPolicy.EAGER, "1Gi")
+
+
+@pytest.mark.parametrize(
+    ("asked", "allowed", "given"),
+    [
+        (None, ["Auto", "Off"], "Auto"),
+        (None, ["Off", "Auto"], "Off"),
+        (None, ["Off"], "Off"),
+        ("Off", ["Auto", "Off"], "Off"),
+        ("Auto", ["Off", "Auto"], "Auto"),
+        ("Auto", ["Off"], "Off"),
+        ("Off", ["Auto"], "Auto"),
+    ],
+)
+def test_neighbours_may_be_forbidden_or_forced(asked: str | None, allowed: list[str], given: str) -> None:
+    dataset = make_dataset(warm={"neighbours": asked} if asked else {})
+    taken = limited(dataset, make_class("tenants", warm={"neighbours": allowed}))
+    assert taken.dataset.spec.warm.neighbours is NeighbourPolicy(given)
+    sentence = f"warm.neighbours {asked} is taken as {given}: DatasetClass tenants allows {given}"
+    assert taken.terms.limits == ((sentence,) if asked not in (None, given) else ())
 
 
 @pytest.mark.parametrize(("asked", "given"), [("all", 3), (7, 3), (3, 3), (0, 0)])

@@ -88,6 +88,15 @@ def test_most_of_those_whom_a_node_asks_are_in_its_zone() -> None:
     assert same >= 0.9 * len(asked)
 
 
+def test_where_racks_are_known_most_of_a_group_stand_in_one() -> None:
+    nodes = [one._replace(rack=f"rack-{int(one.name[1:]) // 100}") for one in _nodes(range(1, 1001))]
+    site_of = {one.address: (one.zone, one.rack) for one in nodes}
+    own = {one.name: one.address for one in nodes}
+    told = neighbourhoods("uid", nodes)
+    asked = [(own[name], peer) for name, found in told.items() for peer in found.peers]
+    assert sum(site_of[one] == site_of[other] for one, other in asked) >= 0.6 * len(asked)
+
+
 def test_of_another_dataset_other_nodes_come_first() -> None:
     def first(uid: str) -> set[str]:
         return {name for name, one in neighbourhoods(uid, _nodes(range(1, 1001))).items() if not one.upstream}

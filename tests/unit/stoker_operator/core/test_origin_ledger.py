@@ -7,6 +7,7 @@ from typing import Any
 from stoker_api.nodecache import NodeCache
 from stoker_api.origin import OriginShare
 from stoker_api.times import format_time
+from stoker_operator.core.origin_division import to_share
 from stoker_operator.core.origin_ledger import OriginLedger, OriginShares
 from stoker_operator.core.origin_policy import OriginPolicy
 from stoker_operator.core.origin_slowdown import CALM
@@ -50,12 +51,8 @@ def test_without_caps_nobody_is_told_anything() -> None:
 def test_who_fetches_has_nine_tenths_and_the_others_what_they_may_begin_with() -> None:
     shares = settle(OriginLedger(policy()), {"a": {"fetching": True}, "b": {}}, NOW)
 
-    assert shares.rows("a", ALL) == (
-        OriginShare(name=BUCKET, bytes_per_second=900_000_000, milli_requests_per_second=900_000),
-    )
-    assert shares.rows("b", ALL) == (
-        OriginShare(name=BUCKET, bytes_per_second=40_000_000, milli_requests_per_second=40_000),
-    )
+    assert shares.rows("a", ALL) == (to_share(BUCKET, (900_000_000, 900_000), (40_000_000, 40_000)),)
+    assert shares.rows("b", ALL) == (to_share(BUCKET, (40_000_000, 40_000), (40_000_000, 40_000)),)
 
 
 def test_nodes_without_a_source_there_are_told_nothing_of_it() -> None:
@@ -71,9 +68,17 @@ def test_an_endpoint_and_all_together_are_capped_beside_a_bucket() -> None:
     shares = settle(ledger, {"a": {"fetching": True}, "b": {"fetching": True}}, NOW)
 
     assert shares.rows("b", ALL) == (
-        OriginShare(name="*", bytes_per_second=450_000),
-        OriginShare(name=ENDPOINT, milli_requests_per_second=4500),
+        to_share("*", (450_000, None), (40_000, None)),
+        to_share(ENDPOINT, (None, 4500), (None, 400)),
     )
+
+
+def test_who_fetches_knows_what_it_may_begin_with_when_that_is_another() -> None:
+    ledger, few = OriginLedger(policy()), {"a": {"fetching": True}, "b": {}}
+    settle(ledger, few, NOW)
+    shares = settle(ledger, few | {"c": {}, "d": {}}, NOW + 10)
+
+    assert shares.rows("a", ALL) == (to_share(BUCKET, (900_000_000, 900_000), (20_000_000, 20_000)),)
 
 
 def test_nothing_new_is_the_same_object() -> None:

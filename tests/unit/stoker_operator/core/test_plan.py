@@ -17,6 +17,7 @@ from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDatasetStatus
 from stoker_operator.core.class_limits import ClassTerms
 from stoker_operator.core.dataset_decision import decide_datasets
 from stoker_operator.core.entry_room import MOST_SPEC, entry_size, fitting
+from stoker_operator.core.nearness import ClusterNeighbours
 from stoker_operator.core.plan import NodeCacheWrite
 from stoker_operator.core.views import ClusterView, InvalidDataset, PodView
 from tests.unit.stoker_operator.builders import (
@@ -36,6 +37,8 @@ from tests.unit.stoker_operator.builders import (
     report,
 )
 from tests.unit.stoker_operator.training import training_job
+
+ZONE = "topology.kubernetes.io/zone"
 
 
 def entry(node: str, *parts: Any, **wanted: frozenset[str]) -> NodeDataset:
@@ -301,6 +304,29 @@ def test_a_dataset_that_is_to_come_from_the_source_alone_is_divided_by_nobody() 
     dataset = listed(make_dataset(cache={"replicas": 2}, warm={"neighbours": "Off"}))
     caches = [_address(make_cache(name), f"10.0.0.{number}:8082") for number, name in enumerate("ab")]
     assert entry("a", dataset, make_node("a"), make_node("b"), *caches).peers == ()
+
+
+def _told(neighbours: ClusterNeighbours) -> dict[str, NodeDataset]:
+    """Return what three nodes are told, of which two stand in one rack."""
+    dataset = listed(make_dataset(cache={"replicas": 3}))
+    caches = [_address(make_cache(name), f"10.0.0.{number}:8082") for number, name in enumerate("abc")]
+    racks = {"a": "r1", "b": "r1", "c": "r2"}
+    nodes = [make_node(name, labels={ZONE: "z1", "example.com/rack": rack}) for name, rack in racks.items()]
+    view = replace(make_view(dataset, *nodes, *caches), neighbours=neighbours)
+    return {write.node.name: write.spec.datasets[0] for write in decide_datasets(view, {}, NOW).nodes.writes}
+
+
+def test_nodes_are_told_which_others_are_near() -> None:
+    told = _told(ClusterNeighbours(rack_label="example.com/rack"))
+    assert {name: one.groups.distances for name, one in told.items()} == {"a": (0, 1), "b": (0, 1), "c": ()}
+
+
+def test_without_a_label_of_racks_nodes_of_one_zone_are_alike() -> None:
+    assert [one.groups.distances for one in _told(ClusterNeighbours()).values()] == [()] * 3
+
+
+def test_where_the_cluster_has_no_neighbours_nobody_is_told_of_any() -> None:
+    assert [one.peers for one in _told(ClusterNeighbours(on=False)).values()] == [()] * 3
 
 
 @pytest.mark.parametrize("address", ["", "evil.example.com/x", "10.0.0.1:8082@evil"])

@@ -40,7 +40,7 @@ SECRET = "another Dataset's"
 
 
 async def had(_: Have) -> Reply:
-    return Had(zlib.compress(b"\0\0\1"), 7, pack_maps([PieceMap(PART, b"\1\0\1")]))
+    return Had(zlib.compress(b"\0\0\1"), 7, pack_maps([PieceMap(PART, b"\1\0\1")]), "of paths")
 
 
 async def unknown(_: Have) -> Reply:
@@ -133,7 +133,7 @@ async def test_a_named_node_gets_files_over_tls(tmp_path: Path, path: str, conte
     run.mkdir()
     async with serving(files(tmp_path / "cache"), run) as peer, meet_by_tls(run, UID, DIGEST) as neighbours:
         assert neighbours is not None
-        assert await neighbours.having(peer, 3) == Having(b"\0\0\1", 7, {7: PieceMap(PART, b"\1\0\1")})
+        assert await neighbours.having(peer, 3) == Having(b"\0\0\1", 7, {7: PieceMap(PART, b"\1\0\1")}, "of paths")
         size = len(content)
         assert await neighbours.bring(peer, Ask(path, 0, size, size), came.append) is Came.WHOLE
     assert b"".join(came) == content

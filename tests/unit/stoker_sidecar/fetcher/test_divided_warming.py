@@ -12,6 +12,7 @@ import pytest
 from stoker_api.nodecache import NodePhase
 from stoker_sidecar.errors import NotYetConfigured
 from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Having, Neighbours
+from stoker_sidecar.fetcher.download.node_division import PATIENCE
 from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.version.piece_maps import PieceMap, unpack_maps
 from stoker_sidecar.wire.fetcher_protocol import FETCHED_BYTES, PEER_BYTES, PEER_WRONG, FileKnobs, Have, Tune
@@ -40,7 +41,7 @@ class Linked:
             had = self.nodes[peer].node.have(Have(UID, self.nodes[peer].status().version))
         except (KeyError, NotYetConfigured):
             return None
-        return Having(zlib.decompress(had.files), had.arrived, unpack_maps(had.pieces))
+        return Having(zlib.decompress(had.files), had.arrived, unpack_maps(had.pieces), had.choice)
 
     async def bring(self, peer: str, ask: Ask, write: Callable[[bytes], None]) -> Came:
         self.asked.append((peer, ask))
@@ -111,6 +112,10 @@ async def begin(node: CacheNodeUnderTest, digest: str, position: int, count: int
 
 async def whole(node: CacheNodeUnderTest) -> None:
     await eventually(lambda: node.status().phase is NodePhase.WARM, 30.0)
+
+
+async def paths_whole(node: CacheNodeUnderTest) -> None:
+    await eventually(lambda: node.status().phase is NodePhase.PATHS_WARM, 30.0)
 
 
 async def whole_in_time(node: CacheNodeUnderTest) -> None:
@@ -347,3 +352,66 @@ async def test_a_reader_of_a_piece_that_another_node_gives_waits_for_nobody(tmp_
         offset = stalling.asked[0][1].offset
         read = await node.read(digest, inode(node, digest, "model"), offset, 2000)
         assert read == ONE["model"][offset : offset + 2000]
+
+
+PART = ("shard-1", "train/1*", "train/00*")
+OF_PART = {path: data for path, data in (FILES | SHARDS).items() if path.startswith(("shard-1", "train/1", "train/00"))}
+
+
+@pytest.mark.parametrize("count", [2, 3])
+async def test_of_a_chosen_part_each_byte_comes_once_from_the_source(tmp_path: Path, count: int) -> None:
+    linked = Linked()
+    async with nodes(tmp_path, linked, FILES | SHARDS, count) as (found, digest):
+        linked.nodes = dict(zip(NAMES, found, strict=False))
+        await asyncio.gather(*(begin(node, digest, at, count, warmPaths=PART) for at, node in enumerate(found)))
+        await asyncio.gather(*map(paths_whole, found))
+        total = sum(map(len, OF_PART.values()))
+        assert sum(get.length for get in found[0].store.gets) == total
+        assert all(node.tree(digest) == OF_PART for node in found)
+        parts = [node.status().warm_paths for node in found]
+        assert [part and (part.files, part.warm_bytes) for part in parts] == [(len(OF_PART), total)] * count
+        assert min(count_of(node, FETCHED_BYTES) for node in found) >= 2 * 16 * 50_000, "two groups at the least"
+
+
+async def test_what_lies_beside_the_chosen_part_is_fetched_when_it_is_read(tmp_path: Path) -> None:
+    linked = Linked()
+    async with nodes(tmp_path, linked, FILES) as ((first, second), digest):
+        linked.nodes = dict(zip(NAMES, (first, second), strict=False))
+        some = ["train/00*"]
+        await asyncio.gather(begin(first, digest, 0, warmPaths=some), begin(second, digest, 1, warmPaths=some))
+        await asyncio.gather(paths_whole(first), paths_whole(second))
+        assert await first.read(digest, inode(first, digest, "train/150"), 0, 50_000) == FILES["train/150"]
+        assert len(first.store.gets) == 11
+
+
+async def test_a_share_of_a_chosen_part_comes_in_the_order_of_its_paths(tmp_path: Path) -> None:
+    async with nodes(tmp_path, Alone(None), FILES, count=1) as ((node,), digest):
+        await begin(node, digest, 0, warmPaths=["train/1*", "train/00*"])
+        await eventually(lambda: node.status().warm_files >= 62)
+        assert [get.path[:7] for get in node.store.gets[:62]] == ["train/1"] * 52 + ["train/0"] * 10
+
+
+async def test_one_that_warms_other_paths_is_not_waited_for_as_long_as_it_gets_on(tmp_path: Path) -> None:
+    class Elsewhere(Alone):
+        async def having(self, peer: str, inodes: int) -> Having | None:
+            self.given += 1
+            return Having(b"", self.given, choice="of another list")
+
+    async with nodes(tmp_path, Elsewhere(None), FILES, count=1) as ((node,), digest):
+        await begin(node, digest, 0, warmPaths=["train/1*"])
+        await eventually(lambda: node.status().warm_files >= 52)
+        node.clock.ahead += PATIENCE + 1
+        await eventually(lambda: node.status().phase is NodePhase.PATHS_WARM, 10.0)  # 19 s before nobody is waited for
+
+
+async def test_what_several_have_is_asked_of_the_nearest(tmp_path: Path) -> None:
+    content = {f"{number}": bytes([number]) * 1000 for number in range(6)}
+    linked = Linked()
+    async with nodes(tmp_path, linked, content, count=3) as ((far, node, near), digest):
+        for one in (far, near):
+            await one.configure(listingId="1", version=digest, eager=True)
+            await whole(one)
+        linked.nodes = dict(zip(NAMES, (far, node, near), strict=True))
+        await begin(node, digest, 1, 3, groups={"distances": [2, 0]})
+        await whole(node)
+        assert [peer for peer, _ in linked.asked] == ["c:1"] * len(content)

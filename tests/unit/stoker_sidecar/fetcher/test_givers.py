@@ -1,6 +1,8 @@
-"""Who gave wrong bytes, or nothing, is asked no more."""
+"""Who gave wrong bytes, or nothing, is asked no more; of those that have something, who is near is asked first."""
 
-from stoker_sidecar.fetcher.core.givers import MOST_FAILURES, MOST_WRONG, Givers
+import pytest
+
+from stoker_sidecar.fetcher.core.givers import MOST_FAILURES, MOST_WRONG, AbleGiver, Givers, nearest_giver
 
 
 def test_a_node_that_was_wrong_a_few_times_is_asked_no_more_in_any_pass() -> None:
@@ -47,3 +49,25 @@ def test_who_was_wrong_before_is_doubted_before_who_gave_most() -> None:
     assert givers.most_suspect(["a", "b", "b"]) == "b"
     givers.gave_wrong_piece("a")
     assert givers.most_suspect(["a", "b", "b"]) == "a"
+
+
+NEAR, FAR = AbleGiver("near", distance=0), AbleGiver("far", distance=2)
+
+
+@pytest.mark.parametrize(
+    ("able", "asked"),
+    [
+        ([FAR, NEAR], "near"),
+        ([FAR, NEAR._replace(asked=3)], "near"),
+        ([FAR, NEAR._replace(asked=4)], "far"),
+        ([FAR, NEAR._replace(busy=True)], "far"),
+        ([NEAR._replace(busy=True)], "near"),
+        ([FAR._replace(asked=4), NEAR._replace(asked=4)], None),
+        ([NEAR._replace(asked=2), AbleGiver("as near", asked=1)], "as near"),
+        ([NEAR._replace(upstream=True), FAR], "far"),
+        ([NEAR._replace(upstream=True), FAR._replace(asked=4)], None),
+        ([FAR._replace(upstream=True), NEAR._replace(upstream=True)], "near"),
+    ],
+)
+def test_the_nearest_that_is_not_busy_is_asked(able: list[AbleGiver], asked: str | None) -> None:
+    assert nearest_giver(able, most=4) == asked

@@ -171,6 +171,71 @@ def test_who_has_not_asked_for_a_while_is_said_to_fetch_no_more_and_forgotten() 
     driven(test)
 
 
+def capped(name: str, requests: int, beginning: int) -> OriginShare:
+    """Return a share of so many requests a second, of which every node has ``beginning``."""
+    told = {"milliRequestsPerSecond": requests * 1000, "beginningMilliRequestsPerSecond": beginning * 1000}
+    return OriginShare.model_validate({"name": name} | told)
+
+
+def fetches(one: Driven) -> list[bool]:
+    return [row.fetching for row in one.gate.rows()]
+
+
+def test_who_asks_for_little_needs_no_share() -> None:
+    async def test(one: Driven) -> None:
+        one.gate.set_shares([capped("https://s/b", 10, 10)])
+        for _ in range(20):
+            await one.gate.enter(NAMES, 10**9)
+            await asyncio.sleep(10)
+        assert fetches(one) == [False]
+
+    driven(test)
+
+
+def test_who_has_to_wait_says_so_at_once() -> None:
+    async def test(one: Driven) -> None:
+        one.gate.set_shares([capped("https://s/b", 10, 10)])
+        await asyncio.gather(*(one.gate.enter(NAMES, 10) for _ in range(4)))
+        assert fetches(one) == [True]
+
+    driven(test)
+
+
+def test_who_asks_for_more_than_others_may_keeps_its_share_though_it_never_waits() -> None:
+    async def test(one: Driven) -> None:
+        one.gate.set_shares([capped("https://s/b", 1000, 1)])
+        for _ in range(1000):
+            await one.gate.enter(NAMES, 10)
+            await asyncio.sleep(1)
+        assert fetches(one) == [True]
+
+    driven(test)
+
+
+def test_who_asks_for_little_after_much_gives_its_share_back_after_a_while() -> None:
+    async def test(one: Driven) -> None:
+        one.gate.set_shares([capped("*", 1000, 10)])
+        await asyncio.gather(*(one.gate.enter(NAMES, 10) for _ in range(2000)))
+        said = []
+        for _ in range(50):
+            await asyncio.sleep(10)
+            await one.gate.enter(NAMES, 10)
+            said += fetches(one)
+        assert said == sorted(said, reverse=True)
+        assert 28 <= said.count(True) <= 40
+
+    driven(test)
+
+
+def test_a_bucket_is_fetched_from_where_the_cap_of_all_is_needed_for_it() -> None:
+    async def test(one: Driven) -> None:
+        one.gate.set_shares([capped("https://s/b", 1000, 1000), capped("*", 10, 1)])
+        await asyncio.gather(*(one.gate.enter(NAMES, 10) for _ in range(50)))
+        assert fetches(one) == [True]
+
+    driven(test)
+
+
 def test_folders_pass() -> None:
     async def test(one: Driven) -> None:
         one.gate.set_shares([share("*", requests=0)])

@@ -1,0 +1,60 @@
+"""How far apart nodes are, by their labels."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker_operator.core.nearness import Distance, NodeSite, distance, site_by, with_distances
+from stoker_operator.core.neighbourhoods import HolderNode, neighbourhoods
+
+ZONE = "topology.kubernetes.io/zone"
+SITES = st.builds(NodeSite, st.sampled_from(["", "z1", "z2"]), st.sampled_from(["", "r1", "r2"]))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        (("z1", "r1"), ("z1", "r1"), Distance.SAME_RACK),
+        (("z1", "r1"), ("z1", "r2"), Distance.SAME_ZONE),
+        (("z1", "r1"), ("z2", "r1"), Distance.ELSEWHERE),
+        (("z1", ""), ("z1", ""), Distance.SAME_ZONE),
+        (("", "r1"), ("", "r1"), Distance.SAME_RACK),
+        (("", ""), ("", ""), Distance.SAME_ZONE),
+        (("z1", ""), ("", ""), Distance.ELSEWHERE),
+    ],
+)
+def test_a_rack_is_one_of_its_zone(one: tuple[str, str], other: tuple[str, str], expected: Distance) -> None:
+    assert distance(NodeSite(*one), NodeSite(*other)) is expected
+
+
+@given(SITES, SITES)
+def test_it_is_as_far_there_as_back(one: NodeSite, other: NodeSite) -> None:
+    assert distance(one, other) is distance(other, one)
+
+
+def test_without_a_label_of_racks_only_zones_count() -> None:
+    assert site_by({ZONE: "z1", "rack": "r1", "": "r2"}, "") == NodeSite("z1")
+
+
+def test_the_rack_is_read_from_the_label_that_the_administrator_names() -> None:
+    assert site_by({ZONE: "z1", "example.com/rack": "r1"}, "example.com/rack") == NodeSite("z1", "r1")
+
+
+def test_a_value_that_is_longer_than_any_label_is_cut() -> None:
+    assert site_by({ZONE: "z" * 1000, "rack": "r" * 1000}, "rack") == NodeSite("z" * 63, "r" * 63)
+
+
+@given(st.lists(SITES, min_size=2, max_size=40))
+def test_each_is_told_the_distance_of_all_whom_it_asks_or_that_they_are_alike(sites: list[NodeSite]) -> None:
+    nodes = [HolderNode(f"n{at}", f"10.0.0.1:{at + 1}", *site) for at, site in enumerate(sites)]
+    site_of = {node.address: site for node, site in zip(nodes, sites, strict=True)}
+    for name, group in with_distances(neighbourhoods("uid", nodes), nodes).items():
+        asked = (*group.peers, *group.upstream)
+        far = [distance(sites[int(name[1:])], site_of[one]) for one in asked]
+        assert list(group.distances) == (far if len(set(far)) > 1 else [])
+
+
+def test_where_nothing_is_known_nobody_is_told_anything() -> None:
+    nodes = [HolderNode(f"n{at}", f"10.0.0.1:{at + 1}") for at in range(40)]
+    told = neighbourhoods("uid", nodes)
+    assert with_distances(told, nodes) is told
