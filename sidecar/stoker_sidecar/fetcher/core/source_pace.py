@@ -21,8 +21,8 @@ def side_by_side(left: int, size: int, most: int) -> int:
 def helped(left: Mapping[int, int], sharing: int) -> int | None:
     """Return the node that another fetches a piece for which has none of its own left; None: none.
 
-    ``left``: those that each has not begun, by its position. It must have more than it, and whoever else helps, may begin
-    until they hear of it: else two would fetch the same. ``sharing``: all nodes that get on.
+    ``left``: those that each has not begun, by its position. It must have more than it, and whoever else helps, may
+    begin until they hear of it: else two would fetch the same. ``sharing``: all nodes that get on.
     """
     most = max(left, key=lambda position: left[position], default=None)
     return most if most is not None and left[most] >= 2 * (sharing - 1) else None

@@ -11,6 +11,7 @@ import pytest
 
 from stoker_api.nodecache import NodePhase
 from stoker_sidecar.errors import NotYetConfigured
+from stoker_sidecar.fetcher.core.division import COMING
 from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Having, Neighbours
 from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.store.base import Body
@@ -38,10 +39,10 @@ class Linked:
 
     async def having(self, peer: str, inodes: int, after: int = -1) -> Having | None:
         try:
-            had = self.nodes[peer].node.have(Have(UID, self.nodes[peer].status().version))
+            had = await self.nodes[peer].node.have_more(Have(UID, self.nodes[peer].status().version, after))
         except (KeyError, NotYetConfigured):
             return None
-        return Having(zlib.decompress(had.files), had.arrived, unpack_maps(had.pieces))
+        return Having(zlib.decompress(had.files), had.arrived, unpack_maps(had.pieces), had.number)
 
     async def bring(self, peer: str, ask: Ask, write: Callable[[bytes], None]) -> Came:
         self.asked.append((peer, ask))
@@ -167,6 +168,21 @@ async def test_what_others_wait_for_comes_a_few_pieces_at_a_time(tmp_path: Path)
         await begin(node, digest, 0)
         await eventually(lambda: len(node.store.gets) >= 4)
         assert at_once == 1
+
+
+async def test_who_has_its_share_fetches_what_another_has_yet_to_begin(tmp_path: Path) -> None:
+    async with nodes(tmp_path, Alone(Having(b"", 1)), ONE, count=1) as ((node,), digest):
+        await begin(node, digest, 0)
+        await eventually(lambda: node.chunks_here(digest) == 8)  # of 9: the last one is the other's, who may begin it
+        assert len(node.store.gets) == 8
+
+
+async def test_who_says_for_ever_that_pieces_come_to_it_is_not_waited_for_as_long(tmp_path: Path) -> None:
+    claims = {ino: PieceMap(f"{ino}.00000000", bytes([COMING]) * 9) for ino in range(1, 10)}
+    async with nodes(tmp_path, Alone(Having(b"", 1, claims)), ONE, count=1) as ((node,), digest):
+        await begin(node, digest, 0)
+        await whole_in_time(node)
+        assert node.tree(digest) == ONE
 
 
 async def test_of_one_large_file_each_node_fetches_its_share(tmp_path: Path) -> None:

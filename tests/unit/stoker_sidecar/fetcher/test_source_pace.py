@@ -8,9 +8,7 @@ from stoker_sidecar.version.part_files import PIECE
 
 
 @given(left=st.integers(0, 10_000), size=st.integers(0, PIECE), most=st.integers(1, 256))
-def test_what_others_wait_for_comes_side_by_side_while_much_is_left(
-    left: int, size: int, most: int
-) -> None:
+def test_what_others_wait_for_comes_side_by_side_while_much_is_left(left: int, size: int, most: int) -> None:
     found = side_by_side(left, size, most)
     assert 1 <= found <= most
     assert found <= max(4, left / 4)
