@@ -64,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
         type=int,
         action="append",
         metavar="N",
-        help="a size of the simulated cluster, in place of the scale's",
+        help="a size of the simulated cluster, and of neighbours that share, in place of the scale's",
     )
     run.add_argument("--json", type=Path, default=_RESULTS, help="where every sample goes (default: bench/results)")
     run.add_argument("--write", action="store_true", help="keep the figures in docs/performance and write the pages")

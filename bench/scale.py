@@ -162,12 +162,13 @@ class Scale:
 
 
 def sized(scale: Scale, repeats: int | None, case_seconds: float | None, cluster_sizes: tuple[int, ...] = ()) -> Scale:
-    """Return the scale with other numbers of samples, or sizes of the simulated cluster, where they are given."""
+    """Return the scale with other numbers of samples, or sizes of clusters, where they are given."""
     return replace(
         scale,
         repeats=scale.repeats if repeats is None else max(1, repeats),
         case_seconds=scale.case_seconds if case_seconds is None else case_seconds,
         plane=replace(scale.plane, sizes=cluster_sizes or scale.plane.sizes),
+        sharing=replace(scale.sharing, nodes=cluster_sizes or scale.sharing.nodes),
     )
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +25,9 @@ from stoker_sidecar.wire.fetcher_protocol import Had, Have, Reply
 # Seconds that who asks waits for its turn, before it is told to ask later: it gives up after 5 s of silence.
 _TURN = 1.0
 _DEFAULT = UploadLimits()
+# Those that wait for more at a time, each of which asks once; who comes then is answered at once.
+_MOST_WAITING = 64
+_NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 class PeerRefusal(StrEnum):
@@ -63,6 +67,7 @@ class PeerFiles:
         self._limits = limits
         self._uploads = Uploads(limits)
         self._slots = asyncio.Semaphore(limits.served)
+        self._waiting = 0
         self.given: Counter[str] = Counter()
         self.refused: Counter[PeerRefusal] = Counter()
 
@@ -76,7 +81,7 @@ class PeerFiles:
             self.refused[PeerRefusal.STRANGER] += 1
             return web.Response(status=403, text="this node is not among those that are to have this version\n")
         if "path" not in request.query:
-            return await self._have(uid, digest)
+            return await self._have(uid, digest, request.query.get("after", ""))
         span = _span(request)
         return web.Response(status=400) if span is None else await self._give(request, uid, digest, span)
 
@@ -87,15 +92,20 @@ class PeerFiles:
             return False
         return remote in [_host(one) for one in (*dataset.peers, *dataset.downstream)]
 
-    async def _have(self, uid: str, digest: str) -> web.Response:
+    async def _have(self, uid: str, digest: str, after: str) -> web.Response:
+        known = int(after) if self._waiting < _MOST_WAITING and _NUMBER.fullmatch(after) else -1
+        self._waiting += 1
         try:
-            reply = await self._ask(Have(uid, digest))
+            reply = await self._ask(Have(uid, digest, known))
         except FetcherUnavailable:
             return web.Response(status=503)
+        finally:
+            self._waiting -= 1
         if not isinstance(reply, Had):
             return web.Response(status=404)
         headers = {"Stoker-Arrived": str(reply.arrived), "Stoker-Pieces": str(len(reply.pieces))}
         headers |= {"Stoker-Choice": reply.choice} if reply.choice else {}
+        headers["Stoker-Number"] = str(reply.number)
         return web.Response(body=reply.files + reply.pieces, headers=headers)
 
     async def _give(self, request: web.Request, uid: str, digest: str, span: _WantedSpan) -> web.StreamResponse:

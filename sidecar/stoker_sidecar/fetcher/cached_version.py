@@ -12,6 +12,7 @@ from typing import Self
 
 from stoker_sidecar.errors import CacheError
 from stoker_sidecar.fetcher.core.chosen_files import ChosenFiles
+from stoker_sidecar.fetcher.download.arrivals import Arrivals
 from stoker_sidecar.fetcher.download.parts import PartFile, chunk_count, kept_parts, temporary_name
 from stoker_sidecar.linux.files import disk_errors, sync_file_system
 from stoker_sidecar.store.core.object_checksum import EtagTrust
@@ -60,6 +61,7 @@ class CachedVersion:
     waiting_readers: int = 0  # that wait for bytes of it
     chosen: ChosenFiles = field(default_factory=ChosenFiles)  # what of it is warmed
     repairing: set[int] = field(default_factory=set)  # inodes that come again, and stay until readers have their bytes
+    arrivals: Arrivals = field(default_factory=Arrivals)
 
     @classmethod
     def load(cls, paths: VersionPaths, donors: Sequence["CachedVersion"] = ()) -> Self:

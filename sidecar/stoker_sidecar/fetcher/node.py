@@ -60,6 +60,8 @@ from stoker_sidecar.wire.fetcher_protocol import (
 
 _log = logging.getLogger(__name__)
 
+# Seconds after which another node is told what is here though it is no more than before: that this one is there.
+_UNTIL_MORE = 2.0
 _MEMORY_FLOOR = DiskFloor(Floor(share=0.05), Floor())
 
 
@@ -197,10 +199,21 @@ class CacheNode:
         if dataset is None or fetching is None:
             raise NotYetConfigured(f"version {request.digest[:12]} is not open on this node: ask again, or another")
         pieces = pack_maps(
-            PieceMap(part.path.name, part.there) for part in fetching.version.parts.values() if part.kept
+            PieceMap(part.path.name, fetching.told(part)) for part in fetching.version.parts.values() if part.kept
         )
         version, came = fetching.version, dataset.telemetry.came
-        return Had(zlib.compress(version.whole_files(), 1), came, pieces, version.chosen.digest)
+        files, number = zlib.compress(version.whole_files(), 1), version.arrivals.number
+        return Had(files, came, pieces, version.chosen.digest, number)
+
+    async def have_more(self, request: Have) -> Had:
+        """Say what is here of a version, once that is more than who asks knows, or in a while.
+
+        Raises NotYetConfigured.
+        """
+        dataset = self._datasets.get(request.uid)
+        if dataset is not None and (fetching := dataset.versions.fetchings.get(request.digest)) is not None:
+            await fetching.version.arrivals.past(request.after, _UNTIL_MORE)
+        return self.have(request)
 
     async def remove(self, uid: str) -> None:
         """Take a dataset off the disk, known or not; when this returns it is out of sight, and deleted soon.

@@ -127,7 +127,7 @@ class Server:
             case Upcoming():
                 return self._node.bring(request)
             case Have():
-                return self._node.have(request)
+                return await self._node.have_more(request)
         return Done()
 
     async def _look_after(self) -> None:

@@ -190,23 +190,28 @@ class Returning(Struct, frozen=True, tag_field="op", tag="returning"):
 
 
 class Have(Struct, frozen=True, tag_field="op", tag="have"):
-    """Say which files and pieces of this version are here, for another node."""
+    """Say which files and pieces of this version are here, for another node.
+
+    ``after``: the number of an earlier answer, which is waited for to be outdated, for 2 s at most; -1: at once.
+    """
 
     uid: str
     digest: str
+    after: int = -1
 
 
 class Had(Struct, frozen=True, tag_field="reply", tag="had"):
     """What is here. ``files``: a byte an inode, 1 where it is whole; by zlib. ``arrived``: bytes that came so far.
 
     ``pieces``: what is here of other files (stoker_sidecar.version.piece_maps). ``choice``: digest of the list of paths
-    that are warmed; empty: all are.
+    that are warmed; empty: all are. ``number``: changes with what is here.
     """
 
     files: bytes
     arrived: int
     pieces: bytes = b""
     choice: str = ""
+    number: int = -1
 
 
 class Done(Struct, frozen=True, tag_field="reply", tag="done"):

@@ -18,7 +18,10 @@ OWN, PIECES = 255, 254
 _GROUP_FILES, _GROUP_BYTES = 16, 2**20
 # Bytes of a file that always goes in pieces, and parts of the whole of which one is not waited for as one.
 _LARGE, _SHARES = 64 * 2**20, 256
-_IS_ONE = bytes(int(one == 1) for one in range(256))
+# What a node says of a piece: it can be had there, or its source is sending it.
+HAD, COMING = 1, 2
+_IS_ONE = bytes(int(one == HAD) for one in range(256))
+_IS_TAKEN = bytes(int(one in (HAD, COMING)) for one in range(256))
 _IS_SHARED = bytes(int(turn not in (OWN, PIECES)) for turn in range(256))
 
 
@@ -107,8 +110,7 @@ def wanted_pieces(
     ``here``: those that are here, or on their way. ``refused``: those that another node failed to give.
     """
     length = len(here)
-    begin = ino % _TURNS
-    mine = int.from_bytes((_EACH_TURN * (length // _TURNS + 2))[begin : begin + length].translate(takes_turn))
+    mine = _pieces_of(ino, length, takes_turn)
     left, own = ~int.from_bytes(here), int.from_bytes(refused[:length].ljust(length, b"\0"))
     had = _union(havings, length) & left & ~own & _all_ones(length)
     above = _union(upstream, length) & left & mine & ~had & ~own
@@ -116,11 +118,26 @@ def wanted_pieces(
     return Wanted((source & left & _all_ones(length)).to_bytes(length), (had | above).to_bytes(length))
 
 
-def _union(havings: Iterable[bytes], length: int) -> int:
+def not_begun(ino: int, takes_turn: bytes, here: bytes, havings: Iterable[bytes]) -> bytes:
+    """Return a byte a piece of a file: 1 where the node that ``takes_turn`` is of has not begun to fetch it.
+
+    ``here``: those that are here, or on their way; ``havings``: what all others say of theirs.
+    """
+    length = len(here)
+    left = _pieces_of(ino, length, takes_turn) & ~int.from_bytes(here) & ~_union(havings, length, _IS_TAKEN)
+    return (left & _all_ones(length)).to_bytes(length)
+
+
+def _pieces_of(ino: int, length: int, takes_turn: bytes) -> int:
+    begin = ino % _TURNS
+    return int.from_bytes((_EACH_TURN * (length // _TURNS + 2))[begin : begin + length].translate(takes_turn))
+
+
+def _union(havings: Iterable[bytes], length: int, counts: bytes = _IS_ONE) -> int:
     had = 0
     for having in havings:
         # An answer of another node may hold any byte, and unpack to more than there are inodes.
-        had |= int.from_bytes(having[:length].ljust(length, b"\0").translate(_IS_ONE))
+        had |= int.from_bytes(having[:length].ljust(length, b"\0").translate(counts))
     return had
 
 

@@ -6,15 +6,18 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from math import inf
 
 from stoker_sidecar.fetcher.choosing import last_to_warm
 from stoker_sidecar.fetcher.core.division import OWN, PIECES, Wanted, takes, wanted, wanted_pieces
 from stoker_sidecar.fetcher.core.givers import AbleGiver, nearest_giver
+from stoker_sidecar.fetcher.core.source_pace import side_by_side
 from stoker_sidecar.fetcher.download.chosen_order import ChosenOrder
 from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Having, Neighbours
 from stoker_sidecar.fetcher.download.node_division import PATIENCE, Division
-from stoker_sidecar.fetcher.download.parts import chunk_count, chunk_span, is_whole
+from stoker_sidecar.fetcher.download.others_shares import OthersShares
+from stoker_sidecar.fetcher.download.parts import CHUNK, chunk_count, chunk_span, is_whole
 from stoker_sidecar.fetcher.download.warming import MarkedOrder, WarmPass
 from stoker_sidecar.fetcher.download.wishes import GivenCopy, Wish, Wishes, WishKey
 from stoker_sidecar.version.manifest import Entry
@@ -34,6 +37,8 @@ _GIVEN_AT_ONCE, _BESIDE_READERS = 32, 4
 _BUSY = 1.0
 # Times that one node is asked for a file or a piece that does not come, before the source is.
 _TRIES = 3
+# What is looked for of the own share that is left; of more, all that may be is asked for at a time.
+_MOST_LEFT = 128
 _ARE_PIECES = bytes(int(turn == PIECES) for turn in range(256))
 
 
@@ -59,10 +64,16 @@ class DividedPass(WarmPass):
     _waits: bool = True
     _takes_pieces: bytes = b""
     _waits_for_pieces: bool = True
+    _alive: "set[str]" = field(default_factory=set)  # those that get on
+    _helps: bool = False  # it was looked for what another node has yet to fetch
+    _sharing: int = 1  # nodes that get on, this one among them
+    _fetching: "set[asyncio.Task[None]]" = field(default_factory=set)  # pieces of this node's share
+    _others: OthersShares = field(init=False)
     _landed_at: float = field(init=False)
     _last_left: int = -1  # an inode that is to be warmed, and was missing when that was looked at last
     _alone: bool = False
     _news: asyncio.Event = field(default_factory=asyncio.Event)  # for what others give
+    _told: asyncio.Event = field(default_factory=asyncio.Event)  # another node has more
     _own_pieces: Wishes = field(default_factory=Wishes)
     _given: Wishes = field(default_factory=Wishes)
     _given_pieces: Wishes = field(default_factory=Wishes)
@@ -72,6 +83,7 @@ class DividedPass(WarmPass):
         if not self._left():
             return
         version, self._landed_at = self.fetching.version, self.limits.clock()
+        self._others = OthersShares(self.division, self.limits.clock)
         self.fetching.context.givers.begin()
         self._turn_of = await self.division.prepare(version, self.fetching.tuning)
         async with self.meet() as self._neighbours:
@@ -134,13 +146,18 @@ class DividedPass(WarmPass):
         return super()._idle() and not self._copying
 
     async def _begin_own(self) -> bool:
+        if not self._may_begin_own():
+            return False
         entry = next(self._upcoming, None)
         if entry is not None and (is_whole(entry.size) or self.fetching.admits(entry)):
             await self._start_all(entry)
         return entry is not None
 
     async def _begin_own_piece(self) -> bool:
-        wish = self._own_pieces.take()
+        left = self._own_pieces.left(_MOST_LEFT)
+        if len(self._fetching) >= self._side_by_side(left, CHUNK, self._streams()):
+            return False
+        wish = self._own_pieces.take() or self._help()
         if wish is None:
             return False
         await self._until(lambda: self._over() or self._in_flight < self._streams())
@@ -148,10 +165,40 @@ class DividedPass(WarmPass):
         part = self.fetching.version.parts.get(entry.ino)
         came = part is not None and part.kept and not part.complete and part.there[chunk or 0]
         wanted_still = self.fetching.version.is_missing(entry.ino) and not self._is_coming(wish.key) and not came
+        wanted_still = wanted_still and not self.fetching.is_on_its_way(entry.ino, chunk or 0)
         if not self._over() and wanted_still and self.fetching.admits(entry):
             self.share.bandwidth = self.fetching.tuning.of(entry.ino).bandwidth
-            await self._start(entry, chunk or 0)
+            await self._start_piece(entry, chunk or 0)
         return True
+
+    async def _start_piece(self, entry: Entry, chunk: int) -> None:
+        task = await self._started(entry, chunk, 1)
+        if task is not None:
+            self._in_flight += 1
+            self.fetching.version.arrivals.came()  # the others are told that it is on its way
+            self._fetching.add(task)
+            task.add_done_callback(self._fetching.discard)
+            task.add_done_callback(partial(self._land, entry.ino))
+
+    def _help(self) -> Wish | None:
+        """Return a piece that another node has yet to fetch; None: there are too few, or it was looked for before."""
+        if self._helps or self._waits_for_pieces or self._sharing == 1:
+            return None
+        self._helps = True  # until what the others say is weighed anew
+        return self._others.yet_to_begin(islice(self._pieced(), _MOST_LEFT), self._here, self._near())
+
+    def _may_begin_own(self) -> bool:
+        """Tell whether the next file of this node's share may be asked for; one that nobody waits for always may."""
+        following = self._upcoming.following(_MOST_LEFT)
+        if not following or self._turn_of[following[0].ino] == OWN:
+            return True
+        most = self._side_by_side(len(following), following[0].size, self._slots())
+        return self._in_flight - len(self._fetching) < most
+
+    def _side_by_side(self, left: int, size: int, most: int) -> int:
+        if self._sharing == 1 or left >= _MOST_LEFT:
+            return most
+        return side_by_side(left, size, most)
 
     async def _begin_given(self, wishes: Wishes) -> bool:
         """Have another node give the first wish, unless who has it gives as much as it may: then it waits."""
@@ -207,7 +254,15 @@ class DividedPass(WarmPass):
         ]
         if not able:
             return ""
-        return nearest_giver(able, max(_LEAST_AT_ONCE, _AT_ONCE // max(1, len(self._having))))
+        return nearest_giver(able, self._most_of_one(chunk))
+
+    def _most_of_one(self, chunk: int | None) -> int:
+        """Return how much one node gives at a time; of pieces no more than come from the source, while any do.
+
+        Else what is given would take this node's line from what it is to give the others.
+        """
+        most = max(_LEAST_AT_ONCE, _AT_ONCE // max(1, len(self._having)))
+        return most if chunk is None or not self._fetching else min(most, len(self._fetching))
 
     def _learn(self, ino: int, task: asyncio.Task[None]) -> None:
         super()._learn(ino, task)
@@ -242,30 +297,46 @@ class DividedPass(WarmPass):
 
     async def _ask_on(self, peer: str) -> None:
         """Ask one node again and again what it has; one that does not answer keeps nobody else waiting."""
-        inodes, wait = len(self._turn_of), _LOOK_FIRST
-        load = inodes * (len(self.division.peers) + len(self.division.upstream)) / _LOOK_INODES
+        others, wait = len(self.division.peers) + len(self.division.upstream), _LOOK_FIRST
+        load = max(1.0, len(self._turn_of) * others / _LOOK_INODES)
         while True:
             await self._ask_once(peer)
-            await self.limits.sleep(min(_LOOK_SELDOM, wait * max(1.0, load)))
+            having = self._having.get(peer)
+            if having is not None and having.number >= 0:  # it answers once it has more
+                wait = min(_LOOK, _LOOK_FIRST * others)
+            await self.limits.sleep(min(_LOOK_SELDOM, wait * load))
             wait = min(_LOOK, 2 * wait)
 
     async def _ask_once(self, peer: str) -> None:
         if self._neighbours is None or not self.fetching.context.givers.may_ask(peer):
             self._having.pop(peer, None)
             return
-        said = await self._neighbours.having(peer, len(self._turn_of))
+        before = self._having.get(peer)
+        said = await self._neighbours.having(peer, len(self._turn_of), before.number if before is not None else -1)
         arrived = -1 if said is None else said.arrived
         if said is not None and said.choice != self.division.choice:
             arrived = 0  # what comes to it is not what it would be waited for
         self.division.progress.told(peer, arrived, self.limits.clock())
-        self._having[peer] = said if said is not None else Having(b"", 0)
+        self._having[peer] = said = said if said is not None else Having(b"", 0)
+        if not said.is_as(before):
+            self._told.set()
 
     async def _weigh_on(self) -> None:
-        wait = _LOOK_FIRST
+        """Decide anew when another node has more, and now and then; of a large version not as often."""
+        rest = min(_LOOK, max(_LOOK_FIRST, _LOOK * len(self._turn_of) / _LOOK_INODES))
         while True:
-            await self.limits.sleep(wait)
-            wait = min(_LOOK, 2 * wait)
+            await self.limits.sleep(rest)
+            await self._until_told(_LOOK - rest)
+            self._told.clear()
             self._weigh()
+
+    async def _until_told(self, most: float) -> None:
+        waiting = asyncio.create_task(self._told.wait()), asyncio.ensure_future(self.limits.sleep(most))
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waiting:
+                one.cancel()
 
     def _weigh(self) -> None:
         """Decide anew what is whose, by what the others have and how they get on."""
@@ -274,6 +345,7 @@ class DividedPass(WarmPass):
         self._alone = self._alone or self._neighbours is None or now - self._landed_at > _STUCK
         others = () if self._alone else (*division.peers, *division.upstream)
         alive = {peer for peer in others if givers.may_ask(peer) and division.progress.gets_on(peer, now)}
+        self._alive, self._sharing, self._helps = alive, 1 + len(alive), False
         self._takes, self._waits = self._shares(alive)
         self._takes_pieces, self._waits_for_pieces = self._shares({one for one in alive if givers.may_ask_pieces(one)})
         self._decide()
@@ -311,9 +383,8 @@ class DividedPass(WarmPass):
         )
         self._upcoming = self._sighted(self._in_order(found.from_source))
         self._given = Wishes(Wish(entry) for entry in self._in_order(found.from_others))
-        pieced = bytes(turn_of).translate(_ARE_PIECES)
-        self._own_pieces = Wishes(self._pieces(pieced, own=True))
-        self._given_pieces = Wishes(self._pieces(pieced, own=False))
+        self._own_pieces = Wishes(self._pieces(own=True))
+        self._given_pieces = Wishes(self._pieces(own=False))
 
     def _is_left_to_us(self, ino: int, chunk: int | None) -> bool:
         """Tell whether somebody failed to give it, and nobody else has it who may be asked."""
@@ -347,9 +418,13 @@ class DividedPass(WarmPass):
             of_rank = int.from_bytes(tuning.of_rank(rank, version.manifest.last_ino)) & int.from_bytes(marks)
             yield from MarkedOrder(version, of_rank.to_bytes(len(marks)))
 
-    def _pieces(self, marks: bytes, *, own: bool) -> Iterator[Wish]:
-        """Yield the pieces of the marked files that are to come from the source, or from other nodes."""
-        for entry in self._left_of(marks):
+    def _pieced(self) -> Iterator[Entry]:
+        """Yield the files that go in pieces, are to be warmed and are missing, in their order."""
+        return self._left_of(self._turn_of.translate(_ARE_PIECES))
+
+    def _pieces(self, *, own: bool) -> Iterator[Wish]:
+        """Yield the pieces of those files that are to come from the source, or from other nodes."""
+        for entry in self._pieced():
             found = self._wanted_pieces(entry)
             marked = found.from_source if own else found.from_others
             chunk = marked.find(1)
@@ -359,11 +434,9 @@ class DividedPass(WarmPass):
 
     def _wanted_pieces(self, entry: Entry) -> Wanted:
         count, part = chunk_count(entry.size), self.fetching.version.parts.get(entry.ino)
-        here = bytearray(part.there if part is not None and part.kept else bytes(count))
         if part is not None and part.complete and not (part.promoting or self.fetching.from_others.settles(entry)):
             return Wanted(_first(part.chunks), b"")  # it was not moved into the tree: asked for once more, it is
-        for chunk in range(count):
-            here[chunk] |= self._is_coming((entry.ino, chunk)) or self.fetching.is_on_its_way(entry.ino, chunk)
+        here, coming = self._here(entry), self._others.coming(entry, self._near())
         believed = self.fetching.from_others.believes(entry)
         doubted = part.doubted if part is not None else ()
         refused = bytes(
@@ -372,7 +445,22 @@ class DividedPass(WarmPass):
         asked = self.fetching.context.givers.may_ask_pieces
         near, far = ([one.of(entry.ino, count) for one in some] for some in self._havings(asked))
         whose, waits = self._takes_pieces, self._waits_for_pieces
-        return wanted_pieces(entry.ino, whose, bytes(here), near, far, refused=refused, waits=waits)
+        found = wanted_pieces(entry.ino, whose, here, near, far, refused=refused, waits=waits)
+        return found._replace(
+            from_source=bytes(one & (not told) for one, told in zip(found.from_source, coming, strict=True))
+        )
+
+    def _here(self, entry: Entry) -> bytes:
+        """Return a byte a piece: 1 where it is here or on its way."""
+        part = self.fetching.version.parts.get(entry.ino)
+        here = bytearray(part.there if part is not None and part.kept else bytes(chunk_count(entry.size)))
+        for chunk in range(len(here)):
+            here[chunk] |= self._is_coming((entry.ino, chunk)) or self.fetching.is_on_its_way(entry.ino, chunk)
+        return bytes(here)
+
+    def _near(self) -> dict[str, Having]:
+        """Return what those have that get on."""
+        return {peer: having for peer, having in self._having.items() if peer in self._alive}
 
 
 def _first(chunks: bytearray) -> bytes:

@@ -164,6 +164,7 @@ class FromOthers:
             if chunk in part.doubted:
                 return Came.USELESS
             part.hold(chunk, giver, file.digest.digest())
+            self._version.arrivals.came()
             return came
         finally:
             file.close()

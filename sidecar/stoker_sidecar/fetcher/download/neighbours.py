@@ -19,20 +19,25 @@ class Having:
     """What another node has of a version: a byte an inode, 1 where the file is whole; and bytes that have arrived.
 
     ``pieces``: of large files that are not whole there, by inode. ``choice``: digest of the list of paths that are
-    warmed there; empty: all is.
+    warmed there; empty: all is. ``number``: changes with what it has; -1: it does not say.
     """
 
     files: bytes
     arrived: int
     pieces: Mapping[int, PieceMap] = field(default_factory=dict)
     choice: str = ""
+    number: int = -1
+
+    def is_as(self, other: "Having | None") -> bool:
+        """Tell whether the same can be had as is said there."""
+        return other is not None and (self.files, self.pieces, self.choice) == (other.files, other.pieces, other.choice)
 
     def is_whole(self, ino: int) -> bool:
         """Tell whether a file is whole there."""
         return self.files[ino : ino + 1] == b"\1"
 
     def of(self, ino: int, count: int) -> bytes:
-        """Return a byte for each of ``count`` pieces of a file: 1 where it can be had."""
+        """Return a byte for each of ``count`` pieces of a file: HAD where it can be had, COMING where it comes."""
         return b"\1" * count if self.is_whole(ino) else self._map(ino).pieces
 
     def has(self, ino: int, chunk: int | None) -> bool:
@@ -73,8 +78,11 @@ class Ask(NamedTuple):
 class Neighbours(Protocol):
     """Other nodes that are to have the same version. ``peer``: host:port."""
 
-    async def having(self, peer: str, inodes: int) -> Having | None:
-        """Ask what a node has, of a version of so many inodes; None: it does not say."""
+    async def having(self, peer: str, inodes: int, after: int = -1) -> Having | None:
+        """Ask what a node has, of a version of so many inodes; None: it does not say.
+
+        ``after``: the number of what it had; it answers once it has more, or after some seconds.
+        """
         ...
 
     async def bring(self, peer: str, ask: Ask, write: Callable[[bytes], None]) -> Came:

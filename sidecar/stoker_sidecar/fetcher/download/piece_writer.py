@@ -110,6 +110,7 @@ class PieceWriter:
                 await in_thread(part.mark, chunk)
             else:
                 part.mark(chunk)
+            self.version.arrivals.came()
 
     async def settle(self, entry: Entry) -> bool:
         """Move a part that has all of its chunks into the tree, after one has come.
@@ -262,6 +263,7 @@ class PieceWriter:
         """Note that a file is whole here; ``size``: of its compressed copy, where that is kept in its place."""
         self.proofs.forget(entry)
         await self.packing.note(entry, size)
+        self.version.arrivals.came()
         if self.version.here_files == self.version.manifest.info.files:
             self.context.changed()
 

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 from stoker_sidecar.fetcher.download.parts import chunk_count
 from stoker_sidecar.version.manifest import Entry
@@ -32,6 +33,10 @@ class SightedOrder:
             if self._missing((entry := self._seen.popleft()).ino):
                 return entry
         return next(self._order)
+
+    def following(self, most: int) -> list[Entry]:
+        """Return the next entries, so many at most; they stay."""
+        return list(islice(self._upcoming(), most))
 
     def pieces_left(self, current: Entry, enough: int) -> int:
         """Count the pieces of the files that follow ``current`` and are of its rank; ``enough`` or more: no further."""

@@ -19,8 +19,10 @@ from stoker_sidecar.version.piece_maps import MOST_PACKED, unpack_maps
 # Bytes a second at which an answer comes at least.
 _SLOWEST = 2e6
 _READ = 1024 * 1024
-# Connections to one node: it answers as many at a time.
-_AT_ONCE = 16
+# What is read ahead of the disk, of each answer.
+_BUFFER = 512 * 1024
+# Connections to one node: it gives as much at a time, and one waits for what it has next.
+_AT_ONCE = 16 + 1
 
 
 class Waits(NamedTuple):
@@ -45,10 +47,10 @@ class TlsNeighbours:
         self._waits = waits
         self._folder = f"/files/{uid}/{digest}"
 
-    async def having(self, peer: str, inodes: int) -> Having | None:
+    async def having(self, peer: str, inodes: int, after: int = -1) -> Having | None:
         """Ask: see Neighbours."""
         try:
-            async with self._get(peer, "", inodes) as answer:
+            async with self._get(peer, f"after={after}" if after >= 0 else "", inodes) as answer:
                 maps, most = int(answer.headers.get("Stoker-Pieces", "0")), inodes + 1024
                 # What does not fit cannot be meant.
                 fits = 0 <= maps <= MOST_PACKED and 0 < (answer.content_length or 0) - maps <= most
@@ -56,9 +58,10 @@ class TlsNeighbours:
                     return None
                 packed = await answer.read()
                 arrived, end = int(answer.headers["Stoker-Arrived"]), len(packed) - maps
+                number = int(answer.headers.get("Stoker-Number", "-1")[:18])  # of earlier releases there is none
                 files = zlib.decompressobj().decompress(packed[:end], inodes)
                 pieces = unpack_maps(packed[end:]) if maps else {}
-                return Having(files, arrived, pieces, answer.headers.get("Stoker-Choice", ""))
+                return Having(files, arrived, pieces, answer.headers.get("Stoker-Choice", ""), number)
         except (aiohttp.ClientError, TimeoutError, KeyError, ValueError, zlib.error):
             return None
 
@@ -71,11 +74,15 @@ class TlsNeighbours:
                     return Came.BUSY
                 if answer.status != HTTPStatus.OK or answer.content_length != ask.length:
                     return Came.NOTHING
-                async for block in answer.content.iter_chunked(_READ):
+                gathered = bytearray()
+                async for block in answer.content.iter_any():
                     came += len(block)
                     if came > ask.length:
                         return Came.NOTHING
-                    await in_thread(write, block)
+                    gathered += block
+                    if len(gathered) >= _READ or came == ask.length:  # a thread for each 16 KiB would take as long
+                        await in_thread(write, bytes(gathered))
+                        gathered.clear()
         except (aiohttp.ClientError, TimeoutError):
             return Came.NOTHING
         return Came.WHOLE if came == ask.length else Came.NOTHING
@@ -105,5 +112,6 @@ async def tls_neighbours(
 ) -> AsyncIterator[Neighbours]:
     """Give the neighbours for a version while inside. ``tls``: shows this node's certificate."""
     connector = aiohttp.TCPConnector(ssl=tls, limit=0, limit_per_host=_AT_ONCE)
-    async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
+    session = aiohttp.ClientSession(connector=connector, auto_decompress=False, read_bufsize=_BUFFER)
+    async with session:
         yield TlsNeighbours(session, uid, digest, waits)

@@ -1,7 +1,9 @@
 """What a pass of warming wishes other nodes to give, and what of it is under way."""
 
 import asyncio
+from collections import deque
 from collections.abc import Iterable
+from itertools import islice
 from typing import NamedTuple, Self
 
 from stoker_sidecar.fetcher.download.neighbours import Came
@@ -32,18 +34,20 @@ class Wishes:
 
     def __init__(self, wishes: Iterable[Wish] = ()) -> None:
         self._wishes = iter(wishes)
-        self._first: Wish | None = None
+        self._seen: deque[Wish] = deque()
 
     def first(self) -> Wish | None:
         """Return the next one; it stays."""
-        if self._first is None:
-            self._first = next(self._wishes, None)
-        return self._first
+        return self._seen[0] if self.left(1) else None
 
     def take(self) -> Wish | None:
         """Return the next one and go on."""
-        first, self._first = self.first(), None
-        return first
+        return self._seen.popleft() if self.left(1) else None
+
+    def left(self, enough: int) -> int:
+        """Count them; ``enough`` or more: no further."""
+        self._seen.extend(islice(self._wishes, max(0, enough - len(self._seen))))
+        return len(self._seen)
 
 
 class GivenCopy(NamedTuple):

@@ -43,6 +43,10 @@ async def had(_: Have) -> Reply:
     return Had(zlib.compress(b"\0\0\1"), 7, pack_maps([PieceMap(PART, b"\1\0\1")]), "of paths")
 
 
+async def echoed(request: Have) -> Reply:
+    return Had(zlib.compress(b"\0\0\1"), 7, number=request.after)
+
+
 async def unknown(_: Have) -> Reply:
     return Failed(11, "not open")
 
@@ -108,6 +112,35 @@ async def test_no_name_leads_out_of_the_tree(tmp_path: Path, path: str) -> None:
 @pytest.mark.parametrize(("ask", "status"), [(had, 200), (unknown, 404), (gone, 503)])
 async def test_a_fetcher_that_does_not_answer_is_told(tmp_path: Path, ask: AskFetcher, status: int) -> None:
     assert await status_of(files(tmp_path, ask), f"/files/{UID}/{DIGEST}") == status
+
+
+@pytest.mark.parametrize(
+    ("after", "known"), [("12", 12), ("0", 0), ("-5", -1), ("x", -1), ("", -1), ("1" * 19, -1), ("²", -1)]
+)
+async def test_who_waits_for_more_says_what_it_knows(tmp_path: Path, after: str, known: int) -> None:
+    where, asked = f"/files/{UID}/{DIGEST}", {"after": after}
+    async with TestClient(TestServer(files(tmp_path, echoed))) as client, client.get(where, params=asked) as answer:
+        assert answer.headers["Stoker-Number"] == str(known)
+
+
+async def test_no_more_wait_than_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stoker_sidecar.agent.peer_files._MOST_WAITING", 1)
+    asked: list[int] = []
+
+    async def waits(request: Have) -> Reply:
+        asked.append(request.after)
+        if request.after >= 0:
+            await asyncio.Event().wait()
+        return await had(request)
+
+    where = f"/files/{UID}/{DIGEST}"
+    async with TestClient(TestServer(files(tmp_path, waits))) as client:
+        first = asyncio.create_task(client.get(where, params={"after": "3"}).__aenter__())
+        await eventually(lambda: asked == [3])
+        async with client.get(where, params={"after": "3"}) as answer:
+            assert (answer.status, asked) == (200, [3, -1])
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
 
 
 @asynccontextmanager

@@ -11,9 +11,11 @@ import pytest
 
 from stoker_api.nodecache import NodePhase
 from stoker_sidecar.errors import NotYetConfigured
+from stoker_sidecar.fetcher.core.division import COMING
 from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Having, Neighbours
 from stoker_sidecar.fetcher.download.node_division import PATIENCE
 from stoker_sidecar.fetcher.download.parts import CHUNK
+from stoker_sidecar.store.base import Body
 from stoker_sidecar.version.piece_maps import PieceMap, unpack_maps
 from stoker_sidecar.wire.fetcher_protocol import FETCHED_BYTES, PEER_BYTES, PEER_WRONG, FileKnobs, Have, Tune
 from tests.fakes.object_store import MemoryStore
@@ -36,12 +38,12 @@ class Linked:
         self.asked: list[tuple[str, Ask]] = []
         self._mangle = mangle
 
-    async def having(self, peer: str, inodes: int) -> Having | None:
+    async def having(self, peer: str, inodes: int, after: int = -1) -> Having | None:
         try:
-            had = self.nodes[peer].node.have(Have(UID, self.nodes[peer].status().version))
+            had = await self.nodes[peer].node.have_more(Have(UID, self.nodes[peer].status().version, after))
         except (KeyError, NotYetConfigured):
             return None
-        return Having(zlib.decompress(had.files), had.arrived, unpack_maps(had.pieces), had.choice)
+        return Having(zlib.decompress(had.files), had.arrived, unpack_maps(had.pieces), had.choice, had.number)
 
     async def bring(self, peer: str, ask: Ask, write: Callable[[bytes], None]) -> Came:
         self.asked.append((peer, ask))
@@ -63,7 +65,7 @@ class Alone(Linked):
         self._having = having
         self._gives = gives
 
-    async def having(self, peer: str, inodes: int) -> Having | None:
+    async def having(self, peer: str, inodes: int, after: int = -1) -> Having | None:
         return self._having
 
     async def bring(self, peer: str, ask: Ask, write: Callable[[bytes], None]) -> Came:
@@ -144,6 +146,48 @@ async def test_nodes_fetch_each_byte_once_from_the_source(
         await asyncio.gather(*map(whole, found))
         assert sum(get.length for get in found[0].store.gets) == sum(map(len, content.values()))
         assert all(node.tree(digest) == content for node in found)
+
+
+async def test_what_others_wait_for_comes_a_few_pieces_at_a_time(tmp_path: Path) -> None:
+    at_once = 0
+
+    class Counting(MemoryStore):
+        """Counts how many bodies are being read at the same time."""
+
+        busy = 0
+
+        @asynccontextmanager
+        async def get_range(self, path: str, offset: int, length: int, **more: Any) -> AsyncIterator[Body]:
+            nonlocal at_once
+            self.busy += 1
+            at_once = max(at_once, self.busy)
+            try:
+                async with super().get_range(path, offset, length, **more) as body:
+                    await asyncio.sleep(0.01)  # so that whoever may come at the same time does
+                    yield body
+            finally:
+                self.busy -= 1
+
+    content = {"model": bytes(9 * CHUNK)}
+    async with nodes(tmp_path, Alone(Having(b"", 1)), content, count=1, store=Counting()) as ((node,), digest):
+        await begin(node, digest, 0)
+        await eventually(lambda: len(node.store.gets) >= 4)
+        assert at_once == 1
+
+
+async def test_who_has_its_share_fetches_what_another_has_yet_to_begin(tmp_path: Path) -> None:
+    async with nodes(tmp_path, Alone(Having(b"", 1)), ONE, count=1) as ((node,), digest):
+        await begin(node, digest, 0)
+        await eventually(lambda: node.chunks_here(digest) == 8)  # of 9: the last one is the other's, who may begin it
+        assert len(node.store.gets) == 8
+
+
+async def test_who_says_for_ever_that_pieces_come_to_it_is_not_waited_for_as_long(tmp_path: Path) -> None:
+    claims = {ino: PieceMap(f"{ino}.00000000", bytes([COMING]) * 9) for ino in range(1, 10)}
+    async with nodes(tmp_path, Alone(Having(b"", 1, claims)), ONE, count=1) as ((node,), digest):
+        await begin(node, digest, 0)
+        await whole_in_time(node)
+        assert node.tree(digest) == ONE
 
 
 async def test_of_one_large_file_each_node_fetches_its_share(tmp_path: Path) -> None:
@@ -248,7 +292,7 @@ async def test_no_reader_sees_a_piece_that_nothing_proves(tmp_path: Path) -> Non
     class Some(Alone):
         """Has one piece, and gives it wrong."""
 
-        async def having(self, peer: str, inodes: int) -> Having | None:
+        async def having(self, peer: str, inodes: int, after: int = -1) -> Having | None:
             return Having(b"", 1, {ino: PieceMap(f"{ino}.00000000", b"\1" + bytes(8)) for ino in range(inodes)})
 
     async with nodes(tmp_path, Some(None, b"\xff"), ONE, count=1) as ((node,), digest):
@@ -282,7 +326,7 @@ async def test_where_etags_are_no_md5s_nobody_is_called_a_liar(tmp_path: Path) -
 
 async def test_one_that_seems_to_get_on_and_gives_nothing_is_not_waited_for_for_ever(tmp_path: Path) -> None:
     class Growing(Alone):
-        async def having(self, peer: str, inodes: int) -> Having | None:
+        async def having(self, peer: str, inodes: int, after: int = -1) -> Having | None:
             self.given += 1
             return Having(b"", self.given)
 

@@ -5,10 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_sidecar.fetcher.core.division import (
+    COMING,
+    HAD,
     OWN,
     PIECES,
     DividedFile,
     PeerProgress,
+    not_begun,
     takes,
     turns,
     wanted,
@@ -36,6 +39,13 @@ def test_each_file_is_fetched_by_one_node_or_by_each_or_in_pieces(sizes: list[in
     for ino, turn in enumerate(turn_of):
         expected = {OWN: len(alive), PIECES: 0}.get(turn, min(1, len(alive)))
         assert sum(taken[ino] for taken in takers) == expected
+
+
+def test_of_anothers_pieces_those_are_left_that_nobody_has_or_fetches() -> None:
+    theirs, here = takes(1, 2, {0, 1}), b"\1" + bytes(7)
+    said = [bytes([0, 0, HAD]), bytes([0, 0, 0, 0, COMING, 7])]
+    assert not_begun(2, theirs, here, said) == b"\0\1\0\1\0\1\0\1"
+    assert not_begun(3, theirs, here, said) == b"\0\0\0\0\0\0\1\0"
 
 
 @given(

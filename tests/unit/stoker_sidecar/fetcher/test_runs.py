@@ -30,6 +30,14 @@ def test_runs_are_long_while_much_is_left_and_one_chunk_at_the_end() -> None:
     assert run_length(16, 16) == 1
 
 
+def test_entries_that_are_looked_at_stay() -> None:
+    entries = [_entry(ino, 1) for ino in range(1, 6)]
+    order = SightedOrder(iter(entries), _any, lambda one, other: True)
+    assert order.following(3) == entries[:3]
+    assert [next(order), *order.following(9)] == entries
+    assert list(order) == entries[1:]
+
+
 @given(st.integers(1, 500), st.integers(1, 64))
 def test_nobody_is_left_with_more_than_the_others_take_meanwhile(pieces: int, streams: int) -> None:
     busy_until = [0] * streams

@@ -1,0 +1,28 @@
+"""How many requests of its share a node has at the source at a time, and when it fetches of another's. Pure."""
+
+from collections.abc import Mapping
+
+# A part of what is left of a node's share that is asked for side by side.
+_SIDE_BY_SIDE = 4
+# Bytes up to which a source takes as long to answer as to send; and requests for such, at least.
+_SMALL, _LEAST_SMALL = 2**20, 4
+
+
+def side_by_side(left: int, size: int, most: int) -> int:
+    """Return how many requests for a node's share go on at a time, where other nodes wait for what they bring.
+
+    All that is asked for side by side comes at the same time, when all of it has come, and until then there is nothing
+    to give: so few of what is left. ``left``: those that have not begun; ``size``: bytes of the next one; ``most``: as
+    many as there would be if nobody waited.
+    """
+    return min(most, max(_LEAST_SMALL if size <= _SMALL else 1, left // _SIDE_BY_SIDE))
+
+
+def helped(left: Mapping[int, int], sharing: int) -> int | None:
+    """Return the node that another fetches a piece for which has none of its own left; None: none.
+
+    ``left``: those that each has not begun, by its position. It must have more than it, and whoever else helps, may
+    begin until they hear of it: else two would fetch the same. ``sharing``: all nodes that get on.
+    """
+    most = max(left, key=lambda position: left[position], default=None)
+    return most if most is not None and left[most] >= 2 * (sharing - 1) else None

@@ -1,0 +1,58 @@
+"""What other nodes say that they fetch of large files, and what they have yet to: so that nobody fetches it twice."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from stoker_sidecar.fetcher.core.division import COMING, not_begun, takes
+from stoker_sidecar.fetcher.core.source_pace import helped
+from stoker_sidecar.fetcher.download.neighbours import Having
+from stoker_sidecar.fetcher.download.node_division import PATIENCE, Division
+from stoker_sidecar.fetcher.download.parts import chunk_count
+from stoker_sidecar.fetcher.download.wishes import Wish, WishKey
+from stoker_sidecar.version.manifest import Entry
+
+
+@dataclass
+class OthersShares:
+    """The shares of those that divide a version with this node. ``clock``: seconds.
+
+    ``havings`` everywhere: what those say that get on, by host:port.
+    """
+
+    division: Division
+    clock: Callable[[], float]
+    _claimed: dict[WishKey, float] = field(default_factory=dict)  # since when somebody says that a piece comes to it
+
+    def coming(self, entry: Entry, havings: Mapping[str, Having]) -> list[bool]:
+        """Tell of each piece of a file whether its source sends it to another node.
+
+        Who says so is believed for a while only: it would keep this node waiting.
+        """
+        now, count = self.clock(), chunk_count(entry.size)
+        found = [False] * count
+        for having in havings.values():
+            for chunk, said in enumerate(having.of(entry.ino, count)[:count]):
+                if said == COMING:
+                    found[chunk] = now - self._claimed.setdefault((entry.ino, chunk), now) < PATIENCE
+        return found
+
+    def yet_to_begin(
+        self, entries: Iterable[Entry], here: Callable[[Entry], bytes], havings: Mapping[str, Having]
+    ) -> Wish | None:
+        """Return a piece that its node has yet to ask the source for, so that another may; None: there are too few.
+
+        The last one of the ``entries``, since that node goes on from the first. ``here``: of a file, a byte a piece, 1
+        where it is here or on its way.
+        """
+        peers = {at: peer for at, peer in self.division.others.items() if peer in havings}
+        nodes, alive = len(self.division.peers) + 1, {*peers, self.division.position}
+        shares = {at: takes(at, nodes, alive) for at in peers}
+        left: dict[int, list[Wish]] = {at: [] for at in peers}
+        for entry in entries:
+            count, at_hand = chunk_count(entry.size), here(entry)
+            said = [having.of(entry.ino, count) for having in havings.values()]
+            for at, share in shares.items():
+                marked = not_begun(entry.ino, share, at_hand, said)
+                left[at] += (Wish(entry, chunk) for chunk, one in enumerate(marked) if one)
+        whose = helped({at: len(wishes) for at, wishes in left.items()}, len(alive))
+        return left[whose][-1] if whose is not None else None

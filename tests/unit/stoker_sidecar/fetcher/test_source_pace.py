@@ -1,0 +1,31 @@
+"""What a node asks the source for side by side, and whom it helps."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker_sidecar.fetcher.core.source_pace import helped, side_by_side
+from stoker_sidecar.version.part_files import PIECE
+
+
+@given(left=st.integers(0, 10_000), size=st.integers(0, PIECE), most=st.integers(1, 256))
+def test_what_others_wait_for_comes_side_by_side_while_much_is_left(left: int, size: int, most: int) -> None:
+    found = side_by_side(left, size, most)
+    assert 1 <= found <= most
+    assert found <= max(4, left / 4)
+    assert side_by_side(4 * most, size, most) == most
+
+
+def test_the_last_large_pieces_come_one_after_the_other() -> None:
+    assert side_by_side(6, PIECE, 16) == 1
+
+
+def test_the_last_small_files_do_not() -> None:
+    assert side_by_side(6, 100_000, 16) == 4
+
+
+def test_who_has_most_left_is_helped() -> None:
+    assert helped({1: 2, 2: 5, 3: 4}, 3) == 2
+
+
+def test_who_may_begin_all_that_it_has_left_before_it_hears_of_it_is_not_helped() -> None:
+    assert (helped({1: 1}, 2), helped({1: 2}, 2), helped({1: 5, 2: 5}, 4), helped({}, 2)) == (None, 1, None, None)
