@@ -300,8 +300,8 @@ class DatasetCache:
     async def _warm(self, fetching: Fetching) -> float | None:
         """Run one pass; return the seconds until the next. Raises the error that stopped it."""
         eager, in_use = self.config.eager, fetching.version.paths.folder.name in self.held
-        order = self._last_files.order(fetching)
-        order = order or warm_order(fetching.version, fetching.tuning, eager=eager, in_use=in_use)
+        wanted = warm_order(fetching.version, fetching.tuning, eager=eager, in_use=in_use)
+        order = self._last_files.order(fetching) or wanted
         if order is None:
             return None
         if eager and (short := self.budget.lacks(fetching.version)) > 0:
