@@ -30,6 +30,7 @@ class Switches:
     overlay: bool = True
     observe: bool = True
     readahead: bool = True
+    last_files: bool = True
     policy: str = ""  # of bench.variants.fetcher; empty: the product's fetcher
     memory_group: str = ""  # control group whose limit the fetcher takes for its own; empty: it has none
     read_through: int = 0  # bytes of files that are read and not kept, a version; 0: the fetcher's own default
@@ -49,6 +50,7 @@ class Switches:
         """The command line with which the keeper starts the fetcher."""
         options = [f"--read-through={self.read_through}"] if self.read_through else []
         options += [] if self.readahead else ["--readahead=0"]
+        options += [] if self.last_files else ["--last-files=Off"]
         options += ["--floor-bytes=5%"]  # no kubelet watches this disk
         program = ["bench.variants.fetcher", self.policy] if self.policy else ["stoker_sidecar.fetcher.main"]
         program = ["bench.variants.limited", self.memory_group] if self.memory_group else program

@@ -150,6 +150,7 @@ TARGETS: Sequence[Target] = (
         "4 KiB, page cache warm",
         limit=0.8,
     ),
+    _of_native("second-whole", "second", "second epoch, made whole: files/s of a copy", "files/s", STOKER_NATIVE),
     _at_most("b8-first", "B8", "first batch", 5, "first batch, % of the copy", STOKER),
     _at_most("b8-epoch", "B8", "whole lazy epoch", 1.1, "epoch, x max(copy, compute)", STOKER),
     Target("b9-rate", "B9", "cold epoch in a known order", 5.0, True, "files/s", ORDER_KNOWN, "loaders", of_ratio=True),

@@ -157,13 +157,15 @@ async def open_cache_node(
     policy: PolicyFactory = KeepWhatCame,
     meet: Meet = meet_by_tls,
     pinning: PinSettings | None = None,
+    last_files: bool = True,
 ) -> AsyncIterator[CacheNodeUnderTest]:
     """Open one on the cache folder ``root``, or on several ``folders``; closed at exit, the disk stays.
 
     ``capacity``: bytes that the files of each tree may take together, and ``inodes``, 0 for any number; default what
     the machine has. ``floor``: left free of that; default nothing. ``scrub_interval``: seconds, 0 for never.
     ``fetcher``: who brings pieces; default this process. ``policy``: for downloads; default the product's. ``meet``:
-    gives other nodes. ``pinning``: what Datasets may keep in memory; default nothing.
+    gives other nodes. ``pinning``: what Datasets may keep in memory; default nothing. ``last_files``: these are fetched
+    unasked.
     """
     found = stores if stores is not None else {"bucket": MemoryStore()}
 
@@ -190,6 +192,7 @@ async def open_cache_node(
         scrub=ScrubSettings(scrub_interval),
         policy=policy,
         pinning=pinning or PinSettings(),
+        last_files=last_files,
     )
     node = CacheNode(settings, world)
     await node.open()

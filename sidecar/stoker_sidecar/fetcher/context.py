@@ -59,8 +59,8 @@ class DownloadSettings:
 
     ``transient_limit``: bytes of files that are read through and not kept, per version. ``peers``: the folder in which
     the agent leaves what other nodes know this one by; None: they are not asked. ``neighbours``: they are asked for
-    files, too. ``packers``: so many compressed copies
-    are made at a time. ``given``: so much is taken from other nodes at a time.
+    files, too. ``last_files``: of a version that lacks little they are fetched unasked. ``packers``: so many compressed
+    copies are made at a time. ``given``: so much is taken from other nodes at a time.
     """
 
     pipeline: Pipeline
@@ -69,6 +69,7 @@ class DownloadSettings:
     transient_limit: int
     peers: Path | None = None
     neighbours: bool = True
+    last_files: bool = True
     packers: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_PACKERS))
     given: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_GIVEN))
 

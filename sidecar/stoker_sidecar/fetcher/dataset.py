@@ -24,6 +24,7 @@ from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.piece_sources import StorePieceSource
 from stoker_sidecar.fetcher.download.warm_passes import WarmPasses
 from stoker_sidecar.fetcher.download.warming import RETRY_CHANGED, RETRY_LEFT, WarmLimits, WarmPass, warm_order
+from stoker_sidecar.fetcher.last_files import LastFiles
 from stoker_sidecar.fetcher.manifests import ListedSoFar, list_source
 from stoker_sidecar.fetcher.mounted_pages import MountedPages
 from stoker_sidecar.fetcher.space.budget import SpaceBudget
@@ -60,6 +61,7 @@ class DatasetCache:
         self._bucket: TokenBucket | None = None
         self._passes = WarmPasses(node.outside.meet, node.downloads.peers, allowed=node.downloads.neighbours)
         self._synced = node.outside.clock()
+        self._last_files = LastFiles(allowed=node.downloads.last_files)
         name = f"dataset {config.namespace}/{config.name}"
         listing = partial(node.listings.run, config.namespace, self._list_step)
         self.list_loop = DatasetLoop(f"{name}, listing", listing, node.outside.backoff)
@@ -137,6 +139,8 @@ class DatasetCache:
             self.version_loop.poke()
         await self.versions.drop_copies()
         await self._sync_arrivals()
+        if self._last_files.look(self.current_fetching, self.held, self._node.outside.clock()):
+            self.version_loop.poke()
 
     @property
     def config(self) -> NodeDataset:
@@ -296,7 +300,8 @@ class DatasetCache:
     async def _warm(self, fetching: Fetching) -> float | None:
         """Run one pass; return the seconds until the next. Raises the error that stopped it."""
         eager, in_use = self.config.eager, fetching.version.paths.folder.name in self.held
-        order = warm_order(fetching.version, fetching.tuning, eager=eager, in_use=in_use)
+        wanted = warm_order(fetching.version, fetching.tuning, eager=eager, in_use=in_use)
+        order = self._last_files.order(fetching) or wanted
         if order is None:
             return None
         if eager and (short := self.budget.lacks(fetching.version)) > 0:

@@ -84,6 +84,7 @@ def cache_settings(settings: FetcherSettings, policy: PolicyFactory, cpus: str =
         policy=policy,
         peers=settings.socket.parent,
         neighbours=settings.neighbours == "Auto",
+        last_files=settings.last_files == "Auto",
         pinning=PinSettings(settings.pinned_memory),
         cpus=cpus,
     )

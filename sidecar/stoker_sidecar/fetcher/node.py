@@ -82,6 +82,7 @@ class CacheSettings:
     policy: PolicyFactory = KeepWhatCame
     peers: Path | None = None  # the folder in which the agent leaves what other nodes know this one by
     neighbours: bool = True  # they are asked for files
+    last_files: bool = True  # of a mounted version that lacks little they are fetched unasked
     pinning: PinSettings = field(default_factory=PinSettings)
     cpus: str = ""  # what this process runs on, for people
 
@@ -126,6 +127,7 @@ class CacheNode:
                 settings.transient_limit,
                 settings.peers,
                 neighbours=settings.neighbours,
+                last_files=settings.last_files,
             ),
             news=self.news,
             pages=PageCache(outside.memory),

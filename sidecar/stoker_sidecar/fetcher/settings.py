@@ -88,6 +88,10 @@ class FetcherSettings(ProcessSettings):
     neighbours: Literal["Auto", "Off"] = setting(
         "take from other nodes what they have and this one is to have too: Auto or Off", "Auto"
     )
+    last_files: Literal["Auto", "Off"] = setting(
+        "fetch the last hundredth of a version that is fetched as pods read it, for native mounts: Auto or Off",
+        "Auto",
+    )
     log_level: LogLevel = setting("one of debug, info, warning, error", "info")
     heartbeat_fd: int | None = setting("the line to the keeper that started this process", None)
     memory_fd: int | None = setting("memory that outlives this process, for what it was told", None)

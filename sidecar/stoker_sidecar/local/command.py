@@ -112,6 +112,7 @@ def spec_of(options: MountOptions, home: HomePaths, folder: Path) -> MountSpec:
         memory_bytes=options.memory_bytes,
         pages=options.pages,
         cpus=options.cpus,
+        last_files=options.last_files,
     )
 
 

@@ -36,6 +36,7 @@ class MountSpec(Model):
     reads it. ``sampling``: in which order it is read, as JSON; empty: not known. ``memory_names``, ``memory_bytes``:
     keep names, and so many bytes of contents, in memory.
     ``pages``: bring what was fetched into memory once. ``cpus``: of what fetches; a list, Auto or All.
+    ``last_files``: fetch these unasked where little is missing.
     ``listing_id``: list the source anew under this name, unless that was done; empty: mount ``version``, which is here.
     """
 
@@ -59,6 +60,7 @@ class MountSpec(Model):
     memory_bytes: int | None = None
     pages: bool = False
     cpus: str = "Auto"
+    last_files: bool = True
 
     @property
     def pins(self) -> bool:

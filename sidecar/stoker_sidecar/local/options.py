@@ -69,6 +69,7 @@ class MountOptions:
     memory_bytes: int | None
     pages: bool
     cpus: str
+    last_files: bool
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,7 @@ def _add_mount(parser: argparse.ArgumentParser, environment: Mapping[str, str], 
     add("--memory-bytes", type=_bytes, metavar="BYTES", help="keep so much of it in memory while it is mounted")
     add("--memory-names", action="store_true", help="keep names and attributes of its files in memory as well")
     add("--bandwidth-limit", type=_bytes, metavar="BYTES", help="bytes a second for --warm, such as 50Mi")
+    add("--no-last-files", action="store_true", help="fetch only what is read, also where little is missing")
     add("--no-refresh", action="store_true", help="do not list the source again when there is a list in the cache")
     add("--version", default="", metavar="DIGEST", help="mount this version, which must be in the cache")
     add(
@@ -275,6 +277,7 @@ def _mount_options(options: argparse.Namespace) -> MountOptions:
         memory_bytes=options.memory_bytes or None,
         pages=options.pages,
         cpus=options.cpus,
+        last_files=not options.no_last_files,
     )
 
 

@@ -84,6 +84,8 @@ class MountSession:
         command += ["--agent-command", shlex.join([sys.executable, *_AGENT])]
         fetcher = [sys.executable, *_FETCHER, *_FLOOR_OPTIONS, *_ANY_ENDPOINT, *self._host_folder()]
         fetcher += [f"--cpus={self.spec.cpus}"]
+        # Only root's mounts become native.
+        fetcher += ["--last-files=" + ("Auto" if self.spec.last_files and os.geteuid() == 0 else "Off")]
         fetcher += [f"--pinned-memory={MOST_BYTES}"] if self.spec.pins else []
         command += ["--fetcher-command", shlex.join(fetcher)]
         command += ["--pinned-memory", str(MOST_BYTES)] if self.spec.pins else []

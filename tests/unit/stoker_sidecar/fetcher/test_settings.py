@@ -16,7 +16,7 @@ NEEDED = ["--socket=/s", "--root=/a"]
 
 @pytest.fixture(autouse=True)
 def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ("HOST_FOLDERS", "WORKERS", "READAHEAD", "SCRUB_DAYS", "ENDPOINT_NETWORKS")
+    names = ("HOST_FOLDERS", "WORKERS", "READAHEAD", "SCRUB_DAYS", "ENDPOINT_NETWORKS", "LAST_FILES")
     for name in ("AWS_CA_BUNDLE", *(f"STOKER_{name}" for name in names)):
         monkeypatch.delenv(name, raising=False)
 

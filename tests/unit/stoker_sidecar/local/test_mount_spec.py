@@ -65,6 +65,13 @@ def test_what_the_command_asks_for_reaches_the_fetcher(home: HomePaths) -> None:
     assert (dataset.version, dataset.eager, dataset.quota_bytes, dataset.bytes_per_second) == (OLD, True, 1024, 2048)
 
 
+@pytest.mark.parametrize(("option", "wanted"), [((), True), (("--no-last-files",), False)])
+def test_the_last_files_are_fetched_unless_it_is_said_otherwise(
+    home: HomePaths, option: tuple[str, ...], wanted: bool
+) -> None:
+    assert spec(home, *option).last_files is wanted
+
+
 def home_of(uri: str = "s3://bucket/set", **fields: Any) -> Path:
     return home_paths(CACHE, Source.model_validate({"uri": uri, **fields})).folder
 
