@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from stoker_orders.following import OrderFollower, OrderState
@@ -13,6 +13,7 @@ from stoker_orders.sample_map import NoSamplesError, SamplePiece
 from stoker_sidecar.agent.core.order_groups import OrderGroup, read_samples
 from stoker_sidecar.agent.core.order_rows import OrderView, order_view, window
 from stoker_sidecar.agent.core.reading import ObservedTree, ReaderBatch
+from stoker_sidecar.agent.core.told_window import LEAST_WINDOW, ToldWindow
 from stoker_sidecar.agent.epoch_orders import EpochOrders
 from stoker_sidecar.agent.order_plugins import OrderPlugins
 from stoker_sidecar.agent.pages_ahead import PagesAhead
@@ -22,24 +23,12 @@ from stoker_sidecar.errors import FetcherUnavailable, SidecarError
 from stoker_sidecar.linux.files import is_there
 from stoker_sidecar.threads import in_thread, to_its_end
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
-from stoker_sidecar.wire.fetcher_protocol import MOST_AHEAD, Ahead, Failed, Reply, Returning, Upcoming
+from stoker_sidecar.wire.fetcher_protocol import Ahead, Failed, Reply, Returning, Upcoming
 
 log = logging.getLogger(__name__)
 Tell = Callable[[Ahead | Returning | Upcoming], Awaitable[Reply]]
-# Pieces of a window: so many times what was read since the last one, and at least.
-_WINDOW_TIMES, _LEAST_WINDOW = 4, 4096
 # Times as long as it took that nothing is computed, while a place is looked for.
 _REST = 3.0
-
-
-@dataclass
-class _Told:
-    """What the fetcher was told last: from which step, with how many reads seen, and whether it took it."""
-
-    step: int = -1
-    epoch: int | None = None
-    reads: float = 0.0
-    any: bool = False
 
 
 class FollowedOrder:
@@ -59,7 +48,7 @@ class FollowedOrder:
         self._trouble = ""
         self._ended = False
         self._seen = 0.0
-        self._told = _Told()
+        self._told: ToldWindow | None = None
         self._epochs = EpochOrders(plugins)
         self._pages = PagesAhead(tell, group.version, self._epochs)
         self._returning = ReturningTeller(tell, group.version, self._epochs)
@@ -120,7 +109,7 @@ class FollowedOrder:
         try:
             await self._pages.end()
             await self._returning.end()
-            if self._told.any:
+            if self._told is not None:
                 await self._say(b"")
         except FetcherUnavailable:
             log.debug("the fetcher is gone, and its windows with it")
@@ -171,7 +160,7 @@ class FollowedOrder:
                 log.debug("the paths of a difference are not known: %s", error)
 
     async def _tell_window(self) -> None:
-        follower, told = self._follower, self._told
+        follower, told, now = self._follower, self._told, time.monotonic()
         assert follower is not None, "asked for once there is one"
         if follower.difference is not None and not self._paths:
             await self._explain()
@@ -179,16 +168,18 @@ class FollowedOrder:
         if follower.state is OrderState.WRONG:
             await self._epochs.end()
         if follower.state is OrderState.WRONG or paths is None or is_there(paths.complete):
-            if told.any:
+            if told is not None:
                 await self._say(b"")
-                self._told = _Told()
+                self._told = None
             return
-        if (told.epoch, told.step) == (follower.epoch, follower.step) and told.any:
-            return
-        lately = int(_WINDOW_TIMES * (self._seen - told.reads))
-        pieces = window(follower.ahead(), min(MOST_AHEAD, max(_LEAST_WINDOW, lately)))
-        if await self._say(pieces):
-            self._told = _Told(follower.step, follower.epoch, self._seen, any=True)
+        if told is not None and told.move_on() and not told.is_over(now):
+            if not await self._say(b"", gone=told.gone):
+                self._told = None  # the next look tells all of it
+        elif told is None or told.is_over(now):
+            most = LEAST_WINDOW if told is None else told.most_of_next(self._seen, now)
+            pieces = window(follower.ahead(), most)
+            if await self._say(pieces):
+                self._told = ToldWindow(follower, pieces, most, self._seen, now)
 
     async def _tell_pages(self, follower: OrderFollower) -> bool:
         """Have what comes in memory where all of it is on the disk; of what is on its way, pages are there already.
@@ -210,8 +201,8 @@ class FollowedOrder:
     def _reader(self) -> str:
         return "+".join(sorted(self.group.pods))[:200]
 
-    async def _say(self, pieces: bytes) -> bool:
+    async def _say(self, pieces: bytes, gone: int = 0) -> bool:
         """Tell the fetcher; returns whether it took it: a version that is not open yet is told again."""
         uid, digest = self.group.version
-        reply = await self._tell(Ahead(uid, digest, self._reader, pieces))
+        reply = await self._tell(Ahead(uid, digest, self._reader, pieces, gone))
         return not isinstance(reply, Failed)

@@ -137,13 +137,15 @@ WHOLE_FILE = 2**32 - 1
 class Ahead(Struct, frozen=True, tag_field="op", tag="ahead"):
     """Have these pieces of a version ready, the first one first: they will be read in this order.
 
-    ``reader``: for whom; what it said before counts no more. ``pieces``: empty: nothing is known any more.
+    ``reader``: for whom; what it said before counts no more. ``pieces``: empty: nothing is known any more; but with
+    ``gone`` what was said last still counts, without its first so many pieces, which the reader has gone past.
     """
 
     uid: str
     digest: str
     reader: Annotated[str, Meta(max_length=200)]
     pieces: Annotated[bytes, Meta(max_length=8 * MOST_AHEAD)] = b""
+    gone: Annotated[int, Meta(ge=0, le=MOST_AHEAD)] = 0
 
 
 # Pieces of one message; and how one is written: the inode and the length, 0 for the whole file, of 4 bytes each, then

@@ -1,7 +1,7 @@
 """What a node says of the orders in which pods read, and the window of one that its fetcher is told. Pure."""
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -14,6 +14,8 @@ from stoker_tuning.training.layout import CHUNK
 
 _MOST_MESSAGE = 256
 _PIECE = struct.Struct("<II")
+PIECE_BYTES = _PIECE.size
+_WHOLE = (WHOLE_FILE,)
 
 
 @dataclass(frozen=True)
@@ -64,10 +66,14 @@ def window(pieces: Iterable[SamplePiece], most: int = MOST_AHEAD) -> bytes:
     return b"".join(_PIECE.pack(*each) for each in islice(_chunks(pieces), most))
 
 
+def chunks_of(piece: SamplePiece) -> Sequence[int]:
+    """Return the chunks of its file that a piece is in, or `WHOLE_FILE`."""
+    if not piece.length:
+        return _WHOLE
+    return range(piece.offset // CHUNK, (piece.offset + piece.length - 1) // CHUNK + 1)
+
+
 def _chunks(pieces: Iterable[SamplePiece]) -> Iterator[tuple[int, int]]:
     for piece in pieces:
-        if not piece.length:
-            yield piece.file, WHOLE_FILE
-            continue
-        for chunk in range(piece.offset // CHUNK, (piece.offset + piece.length - 1) // CHUNK + 1):
+        for chunk in chunks_of(piece):
             yield piece.file, chunk

@@ -1,6 +1,7 @@
 """Which files are about to be read, how soon, and which have been since that was said. Pure."""
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 # Files by which the start of a window is found in the one before it: a file comes twice where an epoch ends.
 _ALIKE = 8
@@ -49,10 +50,15 @@ class _Window:
     """The window of one reader. What was read of ``before``, where that goes on in it, has been read of it too."""
 
     def __init__(self, files: Sequence[int], before: "_Window | None" = None) -> None:
-        self._files = [ino for place, ino in enumerate(files) if not place or files[place - 1] != ino]
+        self._files = [ino for ino, _ in groupby(files)]
         self._done = before.done_since(self._files) if before is not None else set()
-        self._next: dict[int, int] = {}
+        self._next = dict(zip(self._files, range(len(self._files)), strict=True))
         self._later: dict[int, list[int]] = {}  # of files that come more than once
+        if self._done or len(self._next) < len(self._files):
+            self._find_next()
+
+    def _find_next(self) -> None:
+        self._next = {}
         for place, ino in enumerate(self._files):
             if place in self._done:
                 continue
@@ -82,6 +88,8 @@ class _Window:
     def done_since(self, files: list[int]) -> set[int]:
         """Return the places of what was read, as counted in a window that begins later in the same order."""
         start = -1
+        if not self._done:
+            return set()
         while True:
             try:
                 start = self._files.index(files[0], start + 1)

@@ -85,6 +85,9 @@ class Transients:
     def foresee(self, uses: NextUses | None) -> None:
         """Take next uses, also where they have changed; None: none are known."""
         self.uses = uses
+        if not self._held:  # mostly: all of the version fits
+            self._far = []
+            return
         coming = uses.files() if uses is not None else []
         self._far = self._soonest(coming)
         for ino in self._wanted.keys() - set(coming):

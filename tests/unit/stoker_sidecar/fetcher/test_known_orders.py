@@ -122,3 +122,28 @@ async def test_an_object_that_is_gone_is_asked_for_once(cache_node: CacheNodeUnd
     foresee(cache_node, digest, [*ORDER, "f05"])
     await eventually(lambda: "f05" in cache_node.tree(digest))
     assert fetched(cache_node).count("f07") == asked
+
+
+def move_on(cache_node: CacheNodeUnderTest, digest: str, gone: int, reader: str = "pod") -> None:
+    cache_node.node.foresee(Ahead(UID, digest, reader, gone=gone))
+
+
+async def test_readers_that_move_on_in_their_window_have_more_of_it_fetched(
+    cache_node: CacheNodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_orders, "MOST_AHEAD_BYTES", 2 * 300)
+    digest = await listed(cache_node, FILES)
+    foresee(cache_node, digest, ORDER)
+    await eventually(lambda: len(cache_node.tree(digest)) == 2)
+    move_on(cache_node, digest, 1)
+    await eventually(lambda: len(cache_node.tree(digest)) == 3)
+    move_on(cache_node, digest, 3)
+    await eventually(lambda: len(cache_node.tree(digest)) == 5)
+    assert fetched(cache_node) == ORDER
+
+
+async def test_a_place_in_a_window_that_is_not_known_is_refused(cache_node: CacheNodeUnderTest) -> None:
+    digest = await listed(cache_node, FILES)
+    foresee(cache_node, digest, ORDER)
+    with pytest.raises(NotYetConfigured, match="say it as a whole"):
+        move_on(cache_node, digest, 1, "another")
