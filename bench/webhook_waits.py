@@ -119,9 +119,13 @@ def _loops(cluster: LedCluster) -> Sequence[ReconcileLoop]:
     jobs = TrainingJobReconciler(cluster.writer, cluster.state, DiscardedEvents(), time.time)
     loops = [ReconcileLoop("datasets", cluster.reconciler, PASS_INTERVAL), ReconcileLoop("jobs", jobs, PASS_INTERVAL)]
     for loop in loops:
-        cluster.state.node_caches.listen(lambda old, new, loop=loop: loop.wake())
-        cluster.state.datasets.listen(lambda old, new, loop=loop: loop.wake())
+        _wake_on_changes(cluster, loop)
     return loops
+
+
+def _wake_on_changes(cluster: LedCluster, loop: ReconcileLoop) -> None:
+    cluster.state.node_caches.listen(lambda old, new: loop.wake())
+    cluster.state.datasets.listen(lambda old, new: loop.wake())
 
 
 def _webhook(cluster: LedCluster) -> tuple[WebhookServer, bytes]:
