@@ -9,6 +9,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -26,19 +27,21 @@ from bench.page_order import FILES as ORDERED_FILES
 from bench.page_order import measure_ways, show_ways
 from bench.passes import SIZES, measure, show
 from bench.publishing import draw_plots, keep, known_reasons, read_report, write_pages
-from bench.report import Report, to_json
+from bench.report import Report, Row, to_json
 from bench.rule_costs import FILES, RULES, measure_rules, show_rules
 from bench.runner import Run, chosen
-from bench.scale import SCALES, sized
+from bench.scale import SCALES, Scale, sized
 from bench.shuffle import SAMPLES, SEEDS, measure_shuffles, show_shuffles
 from bench.tables import columns, table
 from bench.targets import judge
+from bench.webhook_waits import REPORTS, measure_waits, show_waits
 from bench.workloads import WORKLOADS
 from e2e.cluster.errors import HarnessError
 from stoker_sidecar.errors import SidecarError
 
 _RESULTS = Path(__file__).parent / "results" / "latest.json"
 _DOCS = Path(__file__).resolve().parents[1] / "docs"
+_CUT_SHORT = "the run was cut short, and these are the figures that it had by then"
 _SCALES_HELP = {
     "quick": "a little, once: a smoke test",
     "brief": "less, several times: to compare two commits in some minutes a workload",
@@ -65,6 +68,14 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         metavar="N",
         help="a size of the simulated cluster, and of neighbours that share, in place of the scale's",
+    )
+    run.add_argument(
+        "--churn",
+        type=float,
+        default=0.0,
+        metavar="S",
+        help="let pods and nodes of the simulated cluster come and go for so many seconds (3600: an hour) as well, at "
+        "each size, and follow the operator's memory",
     )
     run.add_argument("--json", type=Path, default=_RESULTS, help="where every sample goes (default: bench/results)")
     run.add_argument("--write", action="store_true", help="keep the figures in docs/performance and write the pages")
@@ -108,6 +119,13 @@ def parser() -> argparse.ArgumentParser:
     lag = commands.add_parser("gate-loop", help="measure what gating leaves of the event loop, while all nodes report")
     lag.add_argument("nodes", nargs="?", type=int, default=5000, metavar="NODES", help="default: %(default)s")
     lag.set_defaults(act=_gate_loop)
+    waits = commands.add_parser("webhook-waits", help="measure what a review waits for, while nodes report")
+    waits.add_argument("nodes", nargs="?", type=int, default=1000, metavar="NODES", help="default: %(default)s")
+    waits.add_argument("--seconds", type=float, default=20.0, metavar="S", help="default: %(default)s")
+    waits.add_argument(
+        "--reports", type=float, default=REPORTS, metavar="N", help="of nodes, a second; default: %(default)s"
+    )
+    waits.set_defaults(act=_webhook_waits)
     orders = commands.add_parser("orders", help="measure what it costs to know the order of a training job")
     orders.add_argument(
         "samples", nargs="*", type=int, metavar="N", help=f"default: {' '.join(map(str, ORDER_SAMPLES))}"
@@ -143,11 +161,9 @@ def _run(options: argparse.Namespace) -> None:
         raise UsageError("benchmarks mount file systems and drop the page cache: run them as root")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # starts are those of compiled modules, which the image has
     workloads = chosen(options.workloads)
-    scale = sized(SCALES[options.scale], options.repeats, options.case_seconds, tuple(sorted(options.nodes or ())))
-    source, machine = origin(_command(options), options.scale), describe(options.cache_dir)
-    report = Report(source, machine, Run(options.cache_dir, options.data_dir, scale).measure(workloads))
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(to_json(report))
+    sizes = tuple(sorted(options.nodes or ()))
+    scale = sized(SCALES[options.scale], options.repeats, options.case_seconds, sizes, options.churn)
+    report = _measured(options, scale, workloads)
     print(table(report))
     for plot in draw_plots(report, options.json.parent):
         print(f"drawn: {plot}")
@@ -156,6 +172,30 @@ def _run(options: argparse.Namespace) -> None:
     if options.write:
         keep(report, options.docs)
         write_pages(options.docs)
+
+
+def _measured(options: argparse.Namespace, scale: Scale, workloads: Sequence[str]) -> Report:
+    """Measure, with all figures so far in the file of results, lest a run that is cut short lose them."""
+    source, machine = origin(_command(options), options.scale), describe(options.cache_dir)
+    early = Report(replace(source, remark=_CUT_SHORT), machine, ())
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+
+    def note(rows: Sequence[Row]) -> None:
+        nonlocal early
+        early = replace(early, rows=tuple(rows))
+        whole = options.json.with_name(f"{options.json.name}.new")
+        whole.write_text(to_json(early))
+        whole.replace(options.json)
+
+    try:
+        rows = Run(options.cache_dir, options.data_dir, scale, note).measure(workloads)
+    except BaseException:  # interrupted, too
+        if early.rows:
+            print(f"{table(early)}\n{_CUT_SHORT}; the figures are in {options.json}")
+        raise
+    report = Report(source, machine, rows)
+    options.json.write_text(to_json(report))
+    return report
 
 
 def _page(options: argparse.Namespace) -> None:
@@ -190,6 +230,10 @@ def _gate_loop(options: argparse.Namespace) -> None:
     print(show_loop(measure_loop(options.nodes)))
 
 
+def _webhook_waits(options: argparse.Namespace) -> None:
+    print(show_waits(measure_waits(options.nodes, options.seconds, options.reports)))
+
+
 def _orders(options: argparse.Namespace) -> None:
     print(show_orders(measure_orders(options.samples or ORDER_SAMPLES), options.json))
 
@@ -213,6 +257,7 @@ def _command(options: argparse.Namespace) -> str:
     words += [] if options.repeats is None else ["--repeats", str(options.repeats)]
     words += [] if options.case_seconds is None else ["--case-seconds", f"{options.case_seconds:g}"]
     words += [word for nodes in options.nodes or () for word in ("--nodes", str(nodes))]
+    words += ["--churn", f"{options.churn:g}"] if options.churn else []
     return shlex.join(words)
 
 

@@ -63,7 +63,9 @@ class PassCost:
     resident: int  # bytes
 
 
-class _NoEvents(EventRecorder):
+class DiscardedEvents(EventRecorder):
+    """Events that nobody is told of."""
+
     def __init__(self) -> None:
         """Keep nothing."""
 
@@ -128,7 +130,7 @@ class LedCluster:
         for node in self.nodes:
             self.state.nodes.put(node, NodeView(node, uid=node))
             self.state.pods.put(f"stoker/s-{node}", _sidecar(node))
-        self.reconciler: Final = DatasetReconciler(self.state, self.writer, _NoEvents(), time.time)
+        self.reconciler: Final = DatasetReconciler(self.state, self.writer, DiscardedEvents(), time.time)
 
     def make(self) -> None:
         """Have every Dataset warm where it should be."""

@@ -13,6 +13,7 @@ from bench.node import NetworkPlace, Node
 from bench.objects import write_objects
 from bench.peers import s5cmd_copy
 from bench.proxy import PROFILES, DelayingProxy
+from bench.report import Row
 from bench.scale import Corpus, Scale
 from bench.server import S3Server
 from bench.sidecar import Switches
@@ -23,12 +24,14 @@ class Environment:
     """What a workload runs in: the S3 server, the disk to measure, and how much to measure.
 
     ``scratch`` is an empty folder with a short name on the cache disk; ``say`` takes a line of progress for people.
+    ``keep`` takes a row that was measured long before the workload yields it, lest a run that is cut short lose it.
     """
 
     server: S3Server
     scratch: Path
     scale: Scale
     say: Callable[[str], None]
+    keep: Callable[[Row], None] = lambda row: None
 
     @contextmanager
     def corpus(self, name: str, corpus: Corpus) -> Iterator[str]:

@@ -27,11 +27,15 @@ def chosen(workloads: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Run:
-    """One run: ``cache_dir`` lies on the disk to measure, ``data_dir`` on tmpfs for the server's objects."""
+    """One run: ``cache_dir`` lies on the disk to measure, ``data_dir`` on tmpfs for the server's objects.
+
+    ``keep`` is given all rows so far after each one.
+    """
 
     cache_dir: Path
     data_dir: Path
     scale: Scale
+    keep: Callable[[Sequence[Row]], None] = lambda rows: None
 
     def measure(self, workloads: Sequence[str]) -> tuple[Row, ...]:
         """Measure; progress goes to standard error. Raises BenchError, HarnessError and SidecarError."""
@@ -45,10 +49,19 @@ class Run:
             print(f"[{time.monotonic() - start:5.0f} s] {line}", file=sys.stderr, flush=True)
 
         with scratch_folder(self.cache_dir) as scratch, scratch_folder(self.data_dir) as data, S3Server(data) as server:
-            env = Environment(server, scratch, self.scale, say)
-            rows = tuple(row for measure in measures for row in measure(env))
+            found: list[Row] = []
+
+            def keep(row: Row) -> None:
+                if all(row is not one for one in found):  # it may come early, and again when it is yielded
+                    found.append(row)
+                    self.keep(found)
+
+            env = Environment(server, scratch, self.scale, say, keep)
+            for measure in measures:
+                for row in measure(env):
+                    keep(row)
             say("cleaning up")
-        return rows
+        return tuple(found)
 
 
 @contextlib.contextmanager

@@ -88,6 +88,7 @@ class Plane:
 
     ``everywhere``: Datasets on all nodes. ``changes``: reports that are followed one by one. ``churn_seconds``: for how
     long a tenth of the nodes a minute changes. ``warming``: seconds in which a played sidecar has a Dataset.
+    ``long_churn``: seconds for which pods and nodes come and go as well, and the operator's memory is followed.
     """
 
     sizes: tuple[int, ...]
@@ -97,6 +98,7 @@ class Plane:
     pods: int
     probes: int
     warming: float = 4.0
+    long_churn: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -161,13 +163,19 @@ class Scale:
     herd: HerdSize
 
 
-def sized(scale: Scale, repeats: int | None, case_seconds: float | None, cluster_sizes: tuple[int, ...] = ()) -> Scale:
+def sized(
+    scale: Scale,
+    repeats: int | None,
+    case_seconds: float | None,
+    cluster_sizes: tuple[int, ...] = (),
+    long_churn: float = 0.0,
+) -> Scale:
     """Return the scale with other numbers of samples, or sizes of clusters, where they are given."""
     return replace(
         scale,
         repeats=scale.repeats if repeats is None else max(1, repeats),
         case_seconds=scale.case_seconds if case_seconds is None else case_seconds,
-        plane=replace(scale.plane, sizes=cluster_sizes or scale.plane.sizes),
+        plane=replace(scale.plane, sizes=cluster_sizes or scale.plane.sizes, long_churn=long_churn),
         sharing=replace(scale.sharing, nodes=cluster_sizes or scale.sharing.nodes),
     )
 

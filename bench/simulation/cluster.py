@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -12,12 +13,13 @@ from typing import IO, Self
 
 from bench.errors import UsageError
 from bench.simulation import shape
+from bench.simulation.waiting import LongWait
 from e2e.cluster import leftovers, machine, network
 from e2e.cluster.build import Programs
 from e2e.cluster.certs import render_token_kubeconfig
 from e2e.cluster.controlplane import ControlPlane, server_url
 from e2e.cluster.paths import ClusterPaths
-from e2e.cluster.processes import run, start_daemon, wait_for
+from e2e.cluster.processes import run, start_daemon
 from e2e.cluster.slots import Slot, SlotRegistry
 from stoker_kube.api import Object
 
@@ -38,7 +40,6 @@ FLAGS = {
     "kube-scheduler": _CLIENT,
     "etcd": {"quota-backend-bytes": str(8 * 2**30)},
 }
-_READY_SECONDS = 600.0
 _AT_ONCE = 300  # objects: kubectl holds itself back after so many requests
 
 
@@ -99,16 +100,21 @@ class SimulatedCluster:
             self.kubectl("create", "--validate=false", "-f", "-", stdin=json.dumps(some).encode())
 
     def grow(self, nodes: int) -> None:
-        """Let nodes join until there are so many, and wait until each has a sidecar's pod that is ready."""
+        """Let nodes join until there are so many, and wait until each has a sidecar's pod that is ready.
+
+        Raises BenchError when no more become ready.
+        """
         self.create([shape.node(index) for index in range(self._nodes, nodes)], "Node")
         self._nodes = nodes
         listing = ("get", "daemonset", "stoker-sidecar", "-n", shape.SYSTEM, "-o", "jsonpath={.status.numberReady}")
-        wait_for(
-            f"{nodes} nodes with sidecars",
-            lambda: int(self.kubectl(*listing) or 0) >= nodes,
-            _READY_SECONDS,
-            poll_seconds=1,
-        )
+        wait = LongWait("nodes with a sidecar", nodes, self._say)
+        while not wait.look(int(self.kubectl(*listing) or 0)):
+            time.sleep(1.0)
+
+    def replace(self, name: str) -> None:
+        """Let a node go, as a spot node does, and another of its name come."""
+        self.kubectl("delete", "node", name)
+        self.create([shape.node(shape.node_index(name))], "Node")
 
     def start_operator(self, number: int) -> subprocess.Popen[bytes]:
         """Start a replica of the operator, as the chart would: its program, its environment, its ServiceAccount."""

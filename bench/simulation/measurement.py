@@ -13,22 +13,26 @@ from bench.report import Row
 from bench.scale import Plane
 from bench.simulation import shape
 from bench.simulation.cluster import SimulatedCluster
+from bench.simulation.long_churn import LongChurn
+from bench.simulation.memory_trend import memory_trend
 from bench.simulation.operator_process import OperatorProcess
 from bench.simulation.playing import Player
 from bench.simulation.pod_runs import PodRuns
-from bench.simulation.reviews import Reviewer
+from bench.simulation.reviews import Asking, review_apart
 from bench.simulation.samples import quantile
 from bench.simulation.sightings import Sightings
 from bench.simulation.spans import Meters, Span
+from bench.simulation.waiting import LongWait
 from stoker_kube.api import Kube
 from stoker_kube.resources import DATASETS
+from stoker_operator.write_budget import RATE
 
 WORKLOAD = "control-plane"
 OPERATOR, WEBHOOK, PODS, DATASET = "operator", "webhook", "pods", "Dataset"
-_PATIENCE = 900.0  # seconds; a full cluster of 5,000 nodes fills in minutes
+_PATIENCE = 900.0  # seconds, in a small cluster
+_WRITES_OF_ONE = 10  # that the operator may have to make for a node, at the rate that it keeps to
 _REPORT_SECONDS = 60.0
 _IDLE_SECONDS = 5.0
-_WARM_UP_SECONDS = 1.0
 _CHURN = 0.1 / 60  # of the nodes, a second
 _REVIEWS = 50.0  # a second
 _NODES_OF_ONE = 5  # for each Dataset of some nodes
@@ -46,25 +50,30 @@ class Measurement:
     seen: Sightings
     plane: Plane
     say: Callable[[str], None]
+    keep: Callable[[Row], None] = lambda row: None  # is given each row as it is measured
+    rows: list[Row] = field(default_factory=list)
     _nodes: int = 0
     _sparse: int = 0
     _probes: int = 0
-    _rows: list[Row] = field(default_factory=list)
     _chance: random.Random = field(default_factory=lambda: random.Random(0))
 
     def __post_init__(self) -> None:
         self._meters = Meters(self.cluster, self.operator, self.player)
 
-    async def size(self, nodes: int) -> list[Row]:
-        """Let the cluster grow to this size, and return what was measured there. Raises BenchError, HarnessError."""
-        self._rows = []
+    async def size(self, nodes: int) -> None:
+        """Let the cluster grow to this size, and measure it. Raises BenchError, HarnessError."""
         self.say(f"{nodes:,} nodes join")
         await asyncio.to_thread(self.cluster.grow, nodes)
         self._nodes = nodes
         await self._until_played()
-        for phase in (self._fill, self._probe, self._changes, self._churn, self._pods, self._restart):
+        churns = (self._churn, self._churn_long) if self.plane.long_churn else (self._churn,)
+        for phase in (self._fill, self._probe, self._changes, *churns, self._pods, self._restart):
             await phase()
-        return self._rows
+
+    @property
+    def _patience(self) -> float:
+        """Seconds to wait for rest: what is to be written for all nodes comes at a rate that they do not change."""
+        return _PATIENCE + _WRITES_OF_ONE * self._nodes / RATE
 
     @property
     def _case(self) -> str:
@@ -77,13 +86,12 @@ class Measurement:
     def _row(self, system: str, unit: str, samples: Iterable[float], note: str = "") -> None:
         row = Row(WORKLOAD, self._case, system, unit, tuple(samples), note=note)
         self.say(f"  {system}: {row.median:.4g} {unit}")
-        self._rows.append(row)
+        self.rows.append(row)
+        self.keep(row)
 
     async def _until_played(self) -> None:
-        began = time.monotonic()
-        while (await asyncio.to_thread(self.player.ask))["nodes"] < self._nodes:
-            if time.monotonic() - began > _PATIENCE:
-                raise BenchError(f"not all of {self._nodes} nodes got a NodeCache")
+        wait = LongWait("nodes with a NodeCache", self._nodes, self.say)
+        while not wait.look((await asyncio.to_thread(self.player.ask))["nodes"]):  # noqa: ASYNC110 -- it tells nobody
             await asyncio.sleep(0.5)
 
     async def _fill(self) -> None:
@@ -97,20 +105,22 @@ class Measurement:
         before, began = await self._meters.read(), time.monotonic()
         await asyncio.to_thread(self.cluster.create, bodies, "Dataset", "stoker.dev/v1alpha1")
         self._sparse = sparse
-        await self.seen.until("all Datasets to lie warm", self._is_filled, _PATIENCE)
+        await self._until_filled()
         seconds, span = time.monotonic() - began, await self._meters.since(before)
         self._row(DATASET, "s until all lie warm", (seconds,), f"{self.plane.warming:g} s of it warming, as played")
         self._row(OPERATOR, "CPU s until all lie warm", (span.cpu,), span.beside())
         self._writes(span, "until all lie warm")
 
-    def _is_filled(self) -> bool:
-        everywhere = (f"every-{index:02d}" for index in range(self.plane.everywhere))
-        some = (f"some-{index:04d}" for index in range(self._sparse))
-        return self._have(everywhere, shape.honest(self._nodes)) and self._have(some, 3)
+    async def _until_filled(self) -> None:
+        wanted = {f"every-{index:02d}": shape.honest(self._nodes) for index in range(self.plane.everywhere)}
+        wanted |= {f"some-{index:04d}": 3 for index in range(self._sparse)}
+        wait, known = LongWait("copies of Datasets that are whole", sum(wanted.values()), self.say), self.seen.datasets
 
-    def _have(self, names: Iterable[str], nodes: int) -> bool:
-        known = self.seen.datasets
-        return all(name in known and known[name].done >= nodes for name in names)
+        def done() -> int:
+            return sum(min(known[name].done, most) for name, most in wanted.items() if name in known)
+
+        while not wait.look(done()):  # noqa: ASYNC110 -- it also has to see that nothing changes
+            await asyncio.sleep(0.25)
 
     async def _probe(self) -> None:
         """Apply one more Dataset, again and again, and follow it until it is Ready."""
@@ -121,10 +131,10 @@ class Measurement:
             name = f"probe-{self._probes:03d}"
             began = time.monotonic()
             await self.kube.create(DATASETS, shape.dataset(name, 3, probe=True))
-            await self.seen.until("a Dataset to be Ready", partial(self._is_ready, name), _PATIENCE)
+            await self.seen.until("a Dataset to be Ready", partial(self._is_ready, name), self._patience)
             taken.append(time.monotonic() - began)
             await self.kube.delete(DATASETS, name, shape.WORK)
-            await self.seen.until("a Dataset to be gone", partial(self._is_gone, name), _PATIENCE)
+            await self.seen.until("a Dataset to be gone", partial(self._is_gone, name), self._patience)
         note = f"{self.plane.warming:g} s of it warming, and 0.5 s listing, as played"
         self._row(DATASET, "s from applied to Ready", taken, note)
 
@@ -175,11 +185,9 @@ class Measurement:
         await asyncio.to_thread(lambda: self.player.ask(nonsense=True))
         losing = asyncio.create_task(self._lose_again_and_again())
         try:
-            async with await Reviewer.connect(self.kube, self.cluster.address) as reviewer:
-                # An API server has its connections already, and keeps them.
-                await reviewer.ask("every-00", _REVIEWS, _WARM_UP_SECONDS)
-                before = await self._meters.read()
-                taken = await reviewer.ask("every-00", _REVIEWS, self.plane.churn_seconds)
+            before = await self._meters.read()
+            asking = Asking("every-00", _REVIEWS, self.plane.churn_seconds)
+            taken = await review_apart(self.kube, self.cluster.address, asking)
         finally:
             losing.cancel()
         span = await self._meters.since(before)
@@ -202,6 +210,23 @@ class Measurement:
         while True:
             await asyncio.to_thread(lambda: self.player.ask(lose=[self._chance.choice(honest)]))
             await asyncio.sleep(1 / (_CHURN * self._nodes))
+
+    async def _churn_long(self) -> None:
+        """Let nodes, pods and spot nodes change for as long as was asked for, and follow the operator's memory."""
+        await self._quiet()
+        names = [f"some-{index:04d}" for index in range(self._sparse)]
+        churn = LongChurn(
+            self.cluster, self.player, self.operator, PodRuns(self.cluster, self.kube, self.seen), self.say
+        )
+        before = await self._meters.read()
+        samples, replaced, pods = await churn.run(self._honest(), names, self.plane.long_churn)
+        span = await self._meters.since(before)
+        trend = memory_trend(samples)
+        of_it = f"{pods:,} pods came and went, {replaced:,} nodes were replaced"
+        self._row(OPERATOR, "MB RSS under long churn", [size / MIB for _, size in samples], of_it)
+        note = f"{trend.says}; in {span.seconds / 60:.0f} minutes, the first quarter left out"
+        self._row(OPERATOR, "MB RSS more an hour, under long churn", (trend.bytes_an_hour / MIB,), note)
+        self._writes(span, "under long churn")
 
     def _writes(self, span: Span, when: str) -> None:
         ours = (span.operator_writes + span.reports) / span.seconds
@@ -229,7 +254,7 @@ class Measurement:
         self._row(OPERATOR, "MB RSS at most", (self.operator.peak() / MIB,))
         await asyncio.to_thread(self.operator.kill)
         self._row(OPERATOR, "s from kill -9 until another leads", (await asyncio.to_thread(self.operator.start),))
-        quiet = await asyncio.to_thread(self.operator.wait_steady, _PATIENCE)
+        quiet = await asyncio.to_thread(self.operator.wait_steady, self._patience)
         self._row(OPERATOR, "s from leading to quiet", (quiet,), "after a cold start")
         self._row(OPERATOR, "CPU s of a cold start", (self.operator.cpu(),), "until it is quiet")
         self._row(OPERATOR, "writes of a cold start", (self.operator.writes(),))
@@ -238,7 +263,7 @@ class Measurement:
         """Let wrong sidecars be silent, and wait until no sidecar moves and the operator has nothing to do."""
         began = time.monotonic()
         while (await asyncio.to_thread(lambda: self.player.ask(nonsense=False)))["busy"]:
-            if time.monotonic() - began > _PATIENCE:
+            if time.monotonic() - began > self._patience:
                 raise BenchError("the played sidecars do not come to rest")
             await asyncio.sleep(0.2)
-        await asyncio.to_thread(self.operator.wait_quiet, _PATIENCE)
+        await asyncio.to_thread(self.operator.wait_quiet, self._patience)

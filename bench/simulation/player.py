@@ -61,6 +61,7 @@ class Sidecars:
         self.counts: Counter[str] = Counter()
         self._nodes: dict[str, PlayedNode] = {}
         self._changes: dict[str, Changes] = {}
+        self._playing: dict[str, asyncio.Task[None]] = {}
         self._nonsense = True
         self._hasty = False  # figures are written at once, whatever pace the operator set
         self._moved: dict[str, float] = {}  # busy nodes: when their figures were last shown to their writers
@@ -72,6 +73,8 @@ class Sidecars:
             async for event in watch(self._kube, NODE_CACHES):
                 if event.type in (EventType.ADDED, EventType.MODIFIED):
                     self._take(event.object, tasks)
+                elif event.type is EventType.DELETED:
+                    self._drop(event.object["metadata"]["name"])
 
     def answer(self, command: Object) -> Object:
         """Do what a command says, with nodes by their names and with nonsense, and tell the figures."""
@@ -91,7 +94,7 @@ class Sidecars:
         if name not in self._nodes:
             self._nodes[name] = PlayedNode(name, temper(node_index(name)), self._pace)
             self._changes[name] = Changes()
-            tasks.create_task(self._play(self._nodes[name], self._changes[name]), name=name)
+            self._playing[name] = tasks.create_task(self._play(self._nodes[name], self._changes[name]), name=name)
         if self._nodes[name].generation == raw["metadata"]["generation"]:
             return  # most events are of statuses, which are our own
         try:
@@ -101,6 +104,13 @@ class Sidecars:
             return
         if self._nodes[name].take(cache, time.monotonic()):
             self._show(name)
+
+    def _drop(self, name: str) -> None:
+        """Forget a node that is gone, with its disk."""
+        for known in (self._nodes, self._changes, self._moved):
+            known.pop(name, None)
+        if (playing := self._playing.pop(name, None)) is not None:
+            playing.cancel()
 
     async def _play(self, node: PlayedNode, changes: Changes) -> None:
         kube: Any = CountingKube(self._kube, self.counts)

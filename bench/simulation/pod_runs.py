@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from bench.errors import BenchError
@@ -15,6 +16,7 @@ from stoker_kube.resources import DATASETS, PODS
 _AT_ONCE = 50
 _PATIENCE = 600.0
 _STREAM = 50.0  # pods a second
+_PASSING = 60.0  # seconds until pods that pass by are bound
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,19 @@ class PodRuns:
             tuple((pod.bound or 0.0) - made[name] for name, pod in pods.items()),
             landed / count,
         )
-        await self._clear()
+        await self.clear()
         return figures
+
+    async def pass_by(self, datasets: Sequence[str], count: int) -> None:
+        """Make pods, 50 a second, and take them away when all are bound that are there still: nodes come and go."""
+        began = time.monotonic()
+        for number in range(count):
+            await asyncio.sleep(max(0.0, began + number / _STREAM - time.monotonic()))
+            await self._kube.create(PODS, shape.pod(f"passing-{number:04d}", datasets[number % len(datasets)]))
+        with suppress(BenchError):  # one whose node went in the wrong moment
+            seen = self._seen.pods
+            await self._seen.until("the pods to be bound", lambda: all(pod.bound for pod in seen.values()), _PASSING)
+        await self.clear()
 
     async def burst(self, name: str, count: int) -> float:
         """Hold pods for a Dataset that is paused, let it warm, and return the pods a second that are released then."""
@@ -70,7 +83,7 @@ class PodRuns:
         await self._kube.patch(DATASETS, name, {"spec": {"warm": {"paused": False}}}, shape.WORK)
         await self._seen.until("all pods to be released", lambda: self._all(names, lambda pod: pod.released), _PATIENCE)
         moments = sorted(self._seen.pods[pod].released or 0.0 for pod in names)
-        await self._clear()
+        await self.clear()
         await self._kube.delete(DATASETS, name, shape.WORK)
         if moments[0] == moments[-1]:
             raise BenchError("all pods were released in one moment: there are too few of them for a rate")
@@ -82,7 +95,8 @@ class PodRuns:
     def _all(self, names: Iterable[str], holds: Callable[[SeenPod], object]) -> bool:
         return all(name in self._seen.pods and holds(self._seen.pods[name]) for name in names)
 
-    async def _clear(self) -> None:
+    async def clear(self) -> None:
+        """Take all pods away."""
         words = ("delete", "pods", "--all", "-n", shape.WORK, "--grace-period=0", "--force", "--wait=false")
         await asyncio.to_thread(self._cluster.kubectl, *words)
         await self._seen.until("the pods to be gone", lambda: not self._seen.pods, _PATIENCE)

@@ -5,7 +5,9 @@ import base64
 import ssl
 import time
 import uuid
-from types import TracebackType
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
 from typing import Self
 
 import aiohttp
@@ -18,60 +20,85 @@ from stoker_kube.resources import MUTATING_WEBHOOKS
 
 _CONFIGURATION = "stoker"
 _CONNECTIONS = 20
+_KEEP_ALIVE = 90.0  # seconds for which an idle connection is kept, as Go does
 _OK = 200
 
 
-class Reviewer:
-    """Calls the webhook at the operator's address, by the path and the authority in its configuration.
+@dataclass(frozen=True)
+class Asking:
+    """Reviews of pods that read a Dataset, sent by the clock, whether those before were answered or not.
 
-    An asynchronous context manager: connections are kept, as the API server keeps its own.
+    ``warm_up``: seconds before those that count, in which connections are made.
     """
 
-    def __init__(self, configuration: Object, address: str) -> None:
-        client = configuration["webhooks"][0]["clientConfig"]
-        service = client["service"]
-        self._url = f"https://{address}:{WEBHOOK_PORT}{service['path']}"
-        self._host = f"{service['name']}.{service['namespace']}.svc"
-        authorities = base64.b64decode(client["caBundle"]).decode()
-        context = ssl.create_default_context(cadata=authorities)
-        self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=context))
+    dataset: str
+    a_second: float
+    seconds: float
+    warm_up: float = 1.0
+    namespace: str = shape.WORK
+
+
+@dataclass(frozen=True)
+class WebhookCall:
+    """How the API server calls the webhook: where, as which host, and by which authorities it knows it (PEM)."""
+
+    url: str
+    host: str
+    authorities: str
 
     @classmethod
-    async def connect(cls, kube: Kube, address: str) -> Self:
-        """Read how the webhook is called."""
-        return cls(await kube.get(MUTATING_WEBHOOKS, _CONFIGURATION), address)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._session.close()
-
-    async def ask(self, dataset: str, a_second: float, seconds: float) -> list[float]:
-        """Send reviews of pods that read the Dataset for so long; return the seconds that each took.
-
-        They are sent by the clock, whether those before were answered or not. Raises BenchError when one is refused.
-        """
-        began, asked = time.monotonic(), []
-        for number in range(round(a_second * seconds)):
-            await asyncio.sleep(max(0.0, began + number / a_second - time.monotonic()))
-            asked.append(asyncio.create_task(self._ask_once(dataset, began + number / a_second)))
-        return list(await asyncio.gather(*asked))
-
-    async def _ask_once(self, dataset: str, due: float) -> float:
-        """Return the seconds from when it was due: so what the sender is late counts too, and none is left out."""
-        async with self._session.post(self._url, json=review_of(dataset), server_hostname=self._host) as answer:
-            said = await answer.json()
-        response = said.get("response", {})
-        if answer.status != _OK or not response.get("allowed") or "patch" not in response:
-            raise BenchError(f"the webhook did not inject a pod ({answer.status}): {said}")
-        return time.monotonic() - due
+    def of(cls, configuration: Object, address: str) -> Self:
+        """Read it from the webhook's configuration, for an operator at this address. Pure."""
+        client = configuration["webhooks"][0]["clientConfig"]
+        service = client["service"]
+        url = f"https://{address}:{WEBHOOK_PORT}{service['path']}"
+        authorities = base64.b64decode(client["caBundle"]).decode()
+        return cls(url, f"{service['name']}.{service['namespace']}.svc", authorities)
 
 
-def review_of(dataset: str) -> Object:
+async def review_apart(kube: Kube, address: str, asking: Asking) -> list[float]:
+    """Ask from a process of its own, which does nothing else; return the seconds that each answer took.
+
+    Raises BenchError when a review is refused.
+    """
+    call = WebhookCall.of(await kube.get(MUTATING_WEBHOOKS, _CONFIGURATION), address)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as processes:
+        return await asyncio.get_running_loop().run_in_executor(processes, ask_webhook, call, asking)
+
+
+def ask_webhook(call: WebhookCall, asking: Asking) -> list[float]:
+    """Ask over connections that are kept, as the API server keeps its own."""
+    return asyncio.run(_ask(call, asking))
+
+
+async def _ask(call: WebhookCall, asking: Asking) -> list[float]:
+    context = ssl.create_default_context(cadata=call.authorities)
+    connector = aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=context, keepalive_timeout=_KEEP_ALIVE)
+    async with aiohttp.ClientSession(connector=connector) as session:
+        tasks = list[asyncio.Task[float]]()
+        first = round(asking.a_second * asking.warm_up)
+        began = time.monotonic()
+        for number in range(first + round(asking.a_second * asking.seconds)):
+            due = began + number / asking.a_second
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            tasks.append(asyncio.create_task(_ask_once(session, call, asking, due)))
+        return list(await asyncio.gather(*tasks))[first:]
+
+
+async def _ask_once(session: aiohttp.ClientSession, call: WebhookCall, asking: Asking, due: float) -> float:
+    """Return the seconds from when it was due: so what the sender is late counts too, and none is left out."""
+    body = review_of(asking.dataset, asking.namespace)
+    async with session.post(call.url, json=body, server_hostname=call.host) as answer:
+        said = await answer.json()
+    response = said.get("response", {})
+    if answer.status != _OK or not response.get("allowed") or "patch" not in response:
+        raise BenchError(f"the webhook did not inject a pod ({answer.status}): {said}")
+    return time.monotonic() - due
+
+
+def review_of(dataset: str, namespace: str = shape.WORK) -> Object:
     """Return an AdmissionReview of a pod that reads a Dataset. Pure but for its uid."""
     pod: Object = {"apiVersion": "v1", "kind": "Pod"} | shape.pod("review", dataset)
-    request = {"uid": str(uuid.uuid4()), "namespace": shape.WORK, "operation": "CREATE", "object": pod}
+    pod["metadata"] |= {"namespace": namespace}
+    request = {"uid": str(uuid.uuid4()), "namespace": namespace, "operation": "CREATE", "object": pod}
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}

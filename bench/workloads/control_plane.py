@@ -31,7 +31,7 @@ async def _measured(env: Environment) -> list[Row]:
         async with await KubeClient.connect(cluster.kubeconfig) as kube:
             seen = Sightings(kube)
             watching = asyncio.create_task(seen.run())
-            measurement = Measurement(cluster, player, operator, kube, seen, plane, env.say)
+            measurement = Measurement(cluster, player, operator, kube, seen, plane, env.say, env.keep)
             rows = await _sizes(measurement, plane.sizes, env)
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
@@ -39,17 +39,16 @@ async def _measured(env: Environment) -> list[Row]:
 
 
 async def _sizes(measurement: Measurement, sizes: Sequence[int], env: Environment) -> list[Row]:
-    """Return the rows of all sizes. One that a machine is too small for ends the run, and those before it stay."""
-    rows: list[Row] = []
+    """Return the rows of all sizes. One that a machine is too small for ends the run; what was measured stays."""
     for size in sizes:
         try:
-            rows += await measurement.size(size)
+            await measurement.size(size)
         except (BenchError, HarnessError) as error:
-            if not rows:
+            if not measurement.rows:
                 raise
-            env.say(f"{size:,} nodes were not measured, nor are more: {error}")
+            env.say(f"{size:,} nodes were not measured to the end, and no more of them at all: {error}")
             break
-    return rows
+    return measurement.rows
 
 
 def exponents(rows: Sequence[Row]) -> Iterator[Row]:

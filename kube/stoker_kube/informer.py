@@ -10,7 +10,7 @@ from stoker_kube.api import Object
 from stoker_kube.watch import EventType, WatchEvent
 
 T = TypeVar("T")
-SLICE = 0.005  # seconds after which others have their turn on the event loop
+SLICE = 0.002  # seconds after which others have their turn on the event loop
 PAUSE = 0.001  # seconds for which they have it
 _log = logging.getLogger(__name__)
 

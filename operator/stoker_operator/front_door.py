@@ -5,13 +5,16 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
+from stoker_api.dataset import Dataset
 from stoker_kube.api import Kube, Object
 from stoker_kube.resources import DATASETS, TRAINING_JOBS, Kind
 from stoker_operator import metrics
 from stoker_operator.core.acceptance import parse_dataset, parse_training_job
 from stoker_operator.core.catalog import Catalog, CatalogEntry, catalog_entry
+from stoker_operator.core.views import InvalidDataset
 from stoker_operator.handlers.watched import WatchedKinds
 from stoker_operator.kopf_runtime import KopfThread, make_registry
+from stoker_operator.mirror.identity import identity_of, seen_of
 from stoker_operator.mirror.intake import Intake
 from stoker_operator.mirror.state import ClusterState
 
@@ -65,9 +68,14 @@ class FrontDoor:
         if item is None:
             self._state.datasets.put(key, None)
             self._entries.pop(key, None)
-        elif (view := _read(parse_dataset, key, item)) is not None:
+        elif (view := self._known(key, item) or _read(parse_dataset, key, item)) is not None:
             self._state.datasets.put(key, view)
             self._entries[key] = catalog_entry(view)
+
+    def _known(self, key: str, item: Object) -> Dataset | InvalidDataset | None:
+        """Return the Dataset as the mirror has it, if that is this very state: the answer to our own write told it."""
+        known, seen = self._state.datasets.get(key), seen_of(item)
+        return known if known is not None and seen.version and identity_of(known) == seen else None
 
     def _store_training_job(self, key: str, item: Object | None) -> None:
         if item is None:

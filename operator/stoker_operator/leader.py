@@ -53,11 +53,13 @@ class Leader:
         self._state: Final = state
         self._informers: Final = Informers(kube, state)
         budget = WriteBudget(writes_per_second, clock)
-        self._events: Final = EventRecorder(kube, FIELD_MANAGER, pace=EventPace(budget))
+        pace = EventPace(budget, clock, lambda: self._gate.crowded)
+        self._events: Final = EventRecorder(kube, FIELD_MANAGER, pace=pace)
         self._loops: Final[list[ReconcileLoop]] = []
         writer = Writer(kube, budget)
         self._wire_datasets(writer, clock, origins)
-        self._wire_pods(writer, clock)
+        self._gate: Final = PodGate(writer, state, self._events, clock)
+        self._wire_pods(self._gate)
         self._wire_training_jobs(writer, clock)
         self._wire_tuning_profiles(writer, clock)
         self._kueue: Final = KueueFeed(kube, state) if kueue else None
@@ -99,9 +101,8 @@ class Leader:
         state.listen_wanted(loop.wake)
         state.leaving.listen(lambda node: loop.wake())
 
-    def _wire_pods(self, writer: Writer, clock: Callable[[], float]) -> None:
-        state = self._state
-        loop = self._loop("pods", PodGate(writer, state, self._events, clock))
+    def _wire_pods(self, gate: PodGate) -> None:
+        state, loop = self._state, self._loop("pods", gate)
         _wake_on(loop, state.pods, state.datasets, state.dataset_classes, state.node_caches, state.nodes)
         state.training_jobs.listen(lambda old, new: loop.wake() if queued_by(old) != queued_by(new) else None)
 

@@ -31,6 +31,10 @@ log = logging.getLogger("stoker_operator")
 # MiB of a stack.
 RECURSION_LIMIT = 30_000
 
+# Seconds after which a thread that computes gives Python's lock to another. kopf's thread reads each event of a
+# Dataset, and with Python's 5 ms the loop that answers the webhook would wait so long after each of its waits.
+SWITCH_INTERVAL = 0.0005
+
 Work = Callable[[Kube, Settings], Coroutine[Any, Any, None]]
 
 
@@ -76,6 +80,7 @@ def _start(work: Work) -> None:
     """Read the settings, run, and turn an error into a sentence and exit code 1."""
     failed = False
     sys.setrecursionlimit(RECURSION_LIMIT)
+    sys.setswitchinterval(SWITCH_INTERVAL)
     try:
         settings = read_settings()
         logging.basicConfig(

@@ -28,6 +28,7 @@ SHARES: Mapping[WritePriority, float] = MappingProxyType(
     {WritePriority.START: 0.35, WritePriority.PLAN: 0.25, WritePriority.STATUS: 0.2, WritePriority.TOLD: 0.2}
 )
 _LONGEST = 0.5  # seconds until who waits looks again: what others leave over may come at any time
+PATIENCE = 1.0  # seconds between two events while a crowd of pods is let go
 _acting: ContextVar[WritePriority | None] = ContextVar("stoker_write_priority", default=WritePriority.START)
 
 
@@ -92,14 +93,24 @@ def acting_for(priority: WritePriority | None) -> Iterator[None]:
 
 
 class EventPace:
-    """The pace of events: those that wait for the budget are counted together where they are the same."""
+    """The pace of events: those that wait for the budget are counted together where they are the same.
 
-    def __init__(self, budget: WriteBudget) -> None:
+    While a crowd of pods is let go (``crowded()``) an event comes now and then only: written at once, those of the pods
+    would be as many requests as their releases, and before half of these.
+    """
+
+    def __init__(self, budget: WriteBudget, clock: Callable[[], float], crowded: Callable[[], bool]) -> None:
         self._budget: Final = budget
+        self._clock: Final = clock
+        self._crowded: Final = crowded
+        self._last = -PATIENCE
 
     def wait(self) -> float:
         """Return the seconds after which to ask again; 0.0: an event may be written, and is noted."""
+        if self._crowded() and self._clock() - self._last < PATIENCE:
+            return _LONGEST
         seconds = self._budget.wait(WritePriority.TOLD)
         if not seconds:
             self._budget.begin(WritePriority.TOLD)
+            self._last = self._clock()
         return seconds

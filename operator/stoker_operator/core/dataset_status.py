@@ -380,8 +380,8 @@ def _problems(facts: _Facts) -> Iterator[tuple[str, str]]:
             continue
         if name not in plan.placement.starved or error.reason not in _QUOTA_REASONS:
             yield error.reason, f"{name}: {error.message}"
-    silent = {name for name, node in facts.view.nodes.items() if not node.ready}
-    for name in sorted((silent & figures.targets.keys()) | (figures.targets.keys() - facts.view.nodes.keys())):
+    nodes = facts.view.nodes
+    for name in sorted(name for name in figures.targets if name not in nodes or not nodes[name].ready):
         yield Reason.NODE_NOT_READY, f"{name} is not ready"
     if facts.listing_error and (facts.version or facts.listing_error.temporary):
         yield facts.listing_error.reason, f"listing fails: {facts.listing_error.message}"

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -95,14 +95,33 @@ def _terms(training: TrainingJob, view: ClusterView) -> Iterator[tuple[str, Clas
             yield key, view.terms[key]
 
 
-def pods_by_job(view: ClusterView) -> dict[str, list[PodView]]:
-    """Find pods with a TrainingJob's label, by ``namespace/name`` of the TrainingJob."""
-    found: dict[str, list[PodView]] = {}
-    for pod in view.pods.values():
-        job = pod.labels.get(names.LABEL_TRAINING_JOB)
-        if job:
-            found.setdefault(f"{pod.namespace}/{job}", []).append(pod)
-    return found
+class PodsByJob:
+    """The pods with a TrainingJob's label, by ``namespace/name`` of the TrainingJob; ``note`` keeps them right."""
+
+    def __init__(self, pods: Iterable[PodView] = ()) -> None:
+        self._by_job: Final[dict[str, dict[str, PodView]]] = {}
+        for pod in pods:
+            self.note(None, pod)
+
+    def note(self, old: PodView | None, new: PodView | None) -> None:
+        """Take over a change of a pod."""
+        if old is not None and (job := _job_of(old)):
+            known = self._by_job.get(job, {})
+            known.pop(old.key, None)
+            if not known:
+                self._by_job.pop(job, None)
+        if new is not None and (job := _job_of(new)):
+            self._by_job.setdefault(job, {})[new.key] = new
+
+    def of(self, job: str) -> list[PodView]:
+        """Return those of one TrainingJob."""
+        return list(self._by_job.get(job, {}).values())
+
+
+def _job_of(pod: PodView) -> str:
+    """Name the TrainingJob that a pod's label names; empty where there is none."""
+    job = pod.labels.get(names.LABEL_TRAINING_JOB)
+    return f"{pod.namespace}/{job}" if job else ""
 
 
 def nodes_at_release(pods: Sequence[PodView]) -> tuple[JobNode, ...]:

@@ -322,8 +322,9 @@ def wants_warming(plan: DatasetPlan) -> bool:
     if names.ANNOTATION_WARM_REQUESTED in plan.dataset.metadata.annotations:
         return True
     policy = plan.dataset.spec.warm.policy
-    in_use = bool(plan.uses) or Role.USER in plan.placement.roles.values()
-    return policy is WarmPolicy.EAGER or (policy is WarmPolicy.ON_DEMAND and (in_use or plan.queued))
+    if policy is not WarmPolicy.ON_DEMAND:
+        return policy is WarmPolicy.EAGER
+    return plan.queued or bool(plan.uses) or Role.USER in plan.placement.roles.values()
 
 
 def _retained(plan: DatasetPlan, node: str, states: NodeStates) -> tuple[str, ...]:

@@ -34,15 +34,20 @@ from stoker_operator.writer import Writer
 log = logging.getLogger(__name__)
 
 _RELEASE, _REASON = "release", "reason"  # the steps, and the beginnings of their keys
+_CROWD = 8  # pods whose release is decided: more than a few, and who tells of them can wait until they went
 _QUIET = frozenset({Reason.WAITING_FOR_DATA, Reason.WAITING_FOR_GANG, Reason.WAITING_FOR_GATES, Reason.RELEASED})
 
 
 @dataclass
 class _Going:
-    """A pod whose release was decided; ``after``: as it will be then. ``begun``: it may be written already."""
+    """A pod whose release was decided; ``after``: as it will be then. ``begun``: it may be written already.
+
+    ``action`` lets it go; it is made once, for hundreds may wait for their turn and are wished for again in each pass.
+    """
 
     release: Release
     after: PodView
+    action: KeyedAction
     begun: bool = False
 
 
@@ -67,6 +72,11 @@ class PodGate:
         for pod in state.pods.snapshot().values():
             self._look_at(None, pod)
         state.pods.listen(self._look_at)
+
+    @property
+    def crowded(self) -> bool:
+        """True while many pods are let go at once."""
+        return len(self._going) >= _CROWD
 
     async def reconcile(self) -> float | None:
         """Run one pass; gives the seconds after which time alone calls for another. Waits for no write."""
@@ -133,13 +143,14 @@ class PodGate:
         pod = release.pod
         self._notices.forget(pod.uid)
         self._reasons.pop(pod.key, None)
-        self._going[pod.key] = _Going(release, _after(release))
+        action = _action(_RELEASE, pod, partial(self._release, release))
+        self._going[pod.key] = _Going(release, _after(release), action)
         self._feed.touch(pod.key)
 
     def _actions(self) -> Iterator[KeyedAction]:
         for going in self._going.values():
             if not going.begun:
-                yield _action(_RELEASE, going.release.pod, partial(self._release, going))
+                yield going.action
         for key, hold in self._reasons.items():
             yield _action(_REASON, hold.pod, partial(self._hold, key))
 
@@ -149,9 +160,10 @@ class PodGate:
             del self._going[key]
             self._feed.touch(key)
 
-    async def _release(self, going: _Going) -> None:
-        release, pod = going.release, going.release.pod
-        if self._going.get(pod.key) is not going:
+    async def _release(self, release: Release) -> None:
+        pod = release.pod
+        going = self._going.get(pod.key)
+        if going is None or going.release is not release:
             return
         if self._state.pods.get(pod.key) != pod or not self._is_up(release):
             # Its turn came late, and not all is true any more of what was decided on.

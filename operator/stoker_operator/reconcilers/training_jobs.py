@@ -1,7 +1,7 @@
 """TrainingJobs: a level-triggered pass that keeps Service, Job and status in step."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -10,13 +10,14 @@ from typing import Final
 from stoker_api import names
 from stoker_api.meta import ObjectMeta
 from stoker_api.names import Reason
+from stoker_api.nodecache import NodeCache
 from stoker_api.times import parse_time
 from stoker_api.trainingjob import TrainingJob, TrainingJobStatus
 from stoker_kube.errors import Conflict, KubeError, NotFound
 from stoker_kube.events import EventRecorder, ObjectRef
 from stoker_kube.resources import TRAINING_JOBS
 from stoker_operator import metrics
-from stoker_operator.core.job_facts import gather, own_job, pods_by_job
+from stoker_operator.core.job_facts import PodsByJob, gather, own_job
 from stoker_operator.core.job_goodput import goodput_due_in
 from stoker_operator.core.job_status import expires_at, refused_status, roll_up_job, unwritten_status
 from stoker_operator.core.job_transitions import is_reported, job_announcements
@@ -29,6 +30,7 @@ from stoker_operator.core.warmth import WarmthIndex
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.job_children import JobChildren
 from stoker_operator.reconcilers.keyed_work import KeyedWork
+from stoker_operator.reconcilers.slices import in_slices
 from stoker_operator.reconcilers.turns import Act, KeyedAction
 from stoker_operator.writer import Writer
 
@@ -44,19 +46,37 @@ class TrainingJobReconciler:
         self._events: Final = events
         self._clock: Final = clock
         self._children: Final = JobChildren(writer, state, clock)
+        # Brought up to date by what changed, and only while there are TrainingJobs: nodes report much, all the time.
+        self._warmth: Final = WarmthIndex()
+        self._stale: dict[str, None] = dict.fromkeys(state.node_caches.snapshot())  # NodeCaches that changed
+        self._pods: Final = PodsByJob(state.pods.snapshot().values())
         self.work: Final = KeyedWork("trainingjobs", clock, events, budget=writer.budget)
+        state.node_caches.listen(self._note_cache)
+        state.pods.listen(self._pods.note)
 
     async def reconcile(self) -> float | None:
         """Run one pass; gives the seconds after which time alone calls for another. Waits for no write."""
+        if len(self._state.training_jobs):
+            await in_slices(self._take_reports())
         view = self._state.snapshot()
         known = {one.metadata.uid for one in view.training_jobs.values()}
         self._children.forget(known | {one.metadata.uid for one in view.invalid_training_jobs.values()})
         return self.work.take((*self._actions(view), *self._refusals(view)))
 
+    def _note_cache(self, old: NodeCache | None, new: NodeCache | None) -> None:
+        one = new or old
+        if one is not None:
+            self._stale[one.metadata.name] = None
+
+    def _take_reports(self) -> Generator[None, None, None]:
+        stale, self._stale = self._stale, {}
+        for name in stale:
+            self._warmth.put(name, self._state.node_caches.get(name))
+            yield
+
     def _actions(self, view: ClusterView) -> Iterator[KeyedAction]:
-        pods, index = pods_by_job(view), WarmthIndex(view.node_caches)
         for training in view.training_jobs.values():
-            act = partial(self._guarded, training, view, pods.get(training.key, []), index)
+            act = partial(self._guarded, training, view, self._pods.of(training.key))
             yield _action(training.metadata, act)
 
     def _refusals(self, view: ClusterView) -> Iterator[KeyedAction]:
@@ -66,12 +86,10 @@ class TrainingJobReconciler:
             status = refused_status(old, meta.generation, Reason.INVALID_SPEC, invalid.sentence, self._clock())
             yield _action(meta, partial(self._write, meta, old, status))
 
-    async def _guarded(
-        self, training: TrainingJob, view: ClusterView, pods: list[PodView], index: WarmthIndex
-    ) -> float | None:
+    async def _guarded(self, training: TrainingJob, view: ClusterView, pods: list[PodView]) -> float | None:
         meta, old = training.metadata, training.status
         try:
-            return await self._one(training, view, pods, index)
+            return await self._one(training, view, pods)
         except TimeoutError:
             raise
         except KubeError as error:
@@ -85,9 +103,7 @@ class TrainingJobReconciler:
             await self._write(meta, old, status)
             raise
 
-    async def _one(
-        self, training: TrainingJob, view: ClusterView, pods: list[PodView], index: WarmthIndex
-    ) -> float | None:
+    async def _one(self, training: TrainingJob, view: ClusterView, pods: list[PodView]) -> float | None:
         now = self._clock()
         step = next_step(training, own_job(training, view))
         missing = missing_dataset(training, view) if step is Step.CREATE else None
@@ -99,7 +115,7 @@ class TrainingJobReconciler:
         problem = missing or (self._children.problem(training) if step is Step.CREATE else None)
         if step is not Step.NOTHING:
             view = replace(view, jobs=self._state.jobs.snapshot())
-        facts = gather(training, view, pods, index, problem)
+        facts = gather(training, view, pods, self._warmth, problem)
         status = roll_up_job(training, facts, now)
         await self._write(training.metadata, training.status, status)
         progress = progress_due_in(status.training, facts.workloads, now)

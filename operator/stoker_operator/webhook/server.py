@@ -14,6 +14,7 @@ from prometheus_client import Counter
 
 from stoker_operator.core.catalog import Catalog, CatalogEntry
 from stoker_operator.errors import MalformedReviewError
+from stoker_operator.foreground import FOREGROUND
 from stoker_operator.webhook.late_datasets import LookUp
 from stoker_operator.webhook.review import Result, Review, review
 
@@ -92,7 +93,8 @@ class WebhookServer:
             REQUESTS.labels(Result.STRANGER.value).inc()
             return web.Response(status=404)
         async with self._turns:
-            return await self._answer(request)
+            with FOREGROUND.one():
+                return await self._answer(request)
 
     async def _answer(self, request: web.Request) -> web.Response:
         catalog = self._catalog()

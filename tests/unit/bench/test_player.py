@@ -13,7 +13,7 @@ from stoker_api.nodecache import NodeCache, NodePhase
 from stoker_kube.resources import NODE_CACHES
 from tests.fakes.kube import FakeKube
 from tests.fakes.sidecar import settled
-from tests.support.waiting import eventually_async
+from tests.support.waiting import eventually, eventually_async
 
 UID = "0f0f"
 VERSION = version_of(UID)
@@ -104,6 +104,16 @@ async def test_an_answer_counts_nodes_and_what_they_wrote(world: World) -> None:
     told = world.sidecars.answer({})
     assert (told["nodes"], told["busy"]) == (1, 0)
     assert told["counts"]["written"] >= 1
+
+
+async def test_a_node_that_went_and_came_back_begins_anew(world: World) -> None:
+    node = name_of(Temper.HONEST)
+    await world.plan(node, version=VERSION)
+    await world.until_phase(node, NodePhase.WARM)
+    await world.kube.delete(NODE_CACHES, node)
+    await eventually(lambda: world.sidecars.answer({})["nodes"] == 0)
+    await world.plan(node, version=VERSION)
+    assert (await world.until_phase(node, NodePhase.WARM)).status.datasets[0].warm_bytes == BYTES
 
 
 async def test_only_a_node_that_holds_something_can_lose_it(world: World) -> None:

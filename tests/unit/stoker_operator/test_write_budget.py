@@ -2,7 +2,7 @@
 
 import pytest
 
-from stoker_operator.write_budget import SHARES, EventPace, WriteBudget, WritePriority, acting_for
+from stoker_operator.write_budget import PATIENCE, SHARES, EventPace, WriteBudget, WritePriority, acting_for
 
 START, PLAN, STATUS, TOLD = WritePriority
 
@@ -117,5 +117,23 @@ def test_a_clock_that_goes_back_gives_nothing_and_takes_nothing(clock: Clock) ->
 
 
 def test_events_count_as_written_when_they_may_go(clock: Clock) -> None:
-    pace = EventPace(WriteBudget(5.0, clock, burst_seconds=2.0))
+    pace = EventPace(WriteBudget(5.0, clock, burst_seconds=2.0), clock, lambda: False)
     assert [bool(pace.wait()) for _ in range(3)] == [False, False, True]
+
+
+def test_while_a_crowd_of_pods_is_let_go_an_event_comes_now_and_then(clock: Clock) -> None:
+    pace = EventPace(WriteBudget(100.0, clock), clock, lambda: True)
+    told = list[float]()
+    while clock.now < 3 * PATIENCE - 0.1:
+        if not pace.wait():
+            told.append(clock.now)
+        clock.now += 0.1
+    assert told == pytest.approx([0.0, PATIENCE, 2 * PATIENCE], abs=0.11)
+
+
+def test_events_come_as_before_when_the_crowd_has_gone(clock: Clock) -> None:
+    crowds = [True]
+    pace = EventPace(WriteBudget(100.0, clock), clock, lambda: crowds[0])
+    assert [bool(pace.wait()) for _ in range(2)] == [False, True]
+    crowds[0] = False
+    assert not pace.wait()

@@ -8,7 +8,7 @@ from stoker_api.meta import Condition
 from stoker_api.names import ConditionType, Reason
 from stoker_api.times import parse_time
 from stoker_api.trainingjob import JobPhase, TrainingJob, TrainingJobStatus
-from stoker_operator.core.job_facts import JobFacts, gather, pods_by_job
+from stoker_operator.core.job_facts import JobFacts, PodsByJob, gather
 from stoker_operator.core.job_status import expires_at, roll_up_job
 from stoker_operator.core.job_transitions import job_announcements
 from stoker_operator.core.pod_demand import Unmet
@@ -147,8 +147,17 @@ def test_data_is_the_warm_share_where_workers_are_or_would_go(pods: tuple[PodVie
 
 
 def test_pods_are_found_by_namespace_and_label() -> None:
-    pods = {one.key: one for one in (worker(0), worker(1, namespace="other"))}
-    assert [one.key for one in pods_by_job(ClusterView(pods=pods))["vision/ddp"]] == ["vision/ddp-0"]
+    pods = PodsByJob([worker(0), worker(1, namespace="other")])
+    assert [one.key for one in pods.of("vision/ddp")] == ["vision/ddp-0"]
+
+
+def test_pods_are_found_as_they_are_now() -> None:
+    pods = PodsByJob([worker(0), worker(1)])
+    pods.note(worker(0), released(0))
+    pods.note(worker(1), None)
+    assert pods.of("vision/ddp") == [released(0)]
+    pods.note(released(0), None)
+    assert pods.of("vision/ddp") == []
 
 
 def test_time_to_live_counts_from_the_end() -> None:

@@ -57,6 +57,24 @@ def test_listeners_hear_of_changes_and_only_of_their_tables() -> None:
     assert heard == [(None, node), (node, None)]
 
 
+def test_a_state_that_is_told_twice_stays_the_same_object() -> None:
+    state = ClusterState("stoker")
+    first, again = (replace(sidecar(), uid="u", version=7) for _ in range(2))
+    state.pods.put("s", first)
+    before = state.pods.snapshot()
+    state.pods.put("s", again)
+    assert state.pods.snapshot() is before
+    assert state.pods.get("s") is first
+
+
+def test_of_a_node_cache_the_row_that_came_last_stays() -> None:
+    state = ClusterState("stoker")
+    first, again = cache("7", "a:1"), cache("7", "a:1")
+    state.node_caches.put("a", first)
+    state.node_caches.put("a", again)
+    assert state.node_caches.get("a") is again
+
+
 def test_a_watch_event_that_was_overtaken_by_our_own_write_is_ignored() -> None:
     state = ClusterState("stoker")
     state.node_caches.put("a", cache("11", "new"))

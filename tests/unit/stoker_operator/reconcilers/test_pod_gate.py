@@ -240,6 +240,16 @@ async def test_room_is_not_given_away_again_while_a_release_is_under_way(world: 
     assert [pod["metadata"]["name"] for pod in released] == ["p"]
 
 
+async def test_many_releases_at_once_are_a_crowd_until_they_are_written(world: World) -> None:
+    for number in range(8):
+        await world.add_pod(f"p{number}")
+    world.warm()
+    await world.gate.reconcile()
+    assert world.gate.crowded
+    await world.gate.work.settled()
+    assert not world.gate.crowded
+
+
 async def test_progress_is_no_reason_to_write_onto_a_held_pod(world: World) -> None:
     await world.add_pod()
     world.warm(0.1)

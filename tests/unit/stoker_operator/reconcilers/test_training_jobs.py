@@ -22,7 +22,7 @@ from stoker_operator.reconcilers.training_jobs import TrainingJobReconciler
 from stoker_operator.writer import Writer
 from tests.fakes.kube import FakeKube
 from tests.unit.stoker_operator.builders import listed
-from tests.unit.stoker_operator.clusters import VERSION, dataset
+from tests.unit.stoker_operator.clusters import VERSION, dataset, holding
 from tests.unit.stoker_operator.training import ended, released, training_job
 
 
@@ -90,6 +90,16 @@ async def test_service_and_job_are_made(world: World) -> None:
     await world.run()
     assert (await world.kube.get(SERVICES, "ddp", "vision"))["spec"]["clusterIP"] == "None"
     assert (await world.job())["spec"]["completions"] == 2
+
+
+async def test_how_warm_its_data_is_follows_what_nodes_report(world: World) -> None:
+    await world.apply()
+    found = []
+    for share in (0.25, 0.5):
+        world.state.node_caches.put("a", holding("a", share))
+        await world.run(passes=2)
+        found.append((await world.training()).status.data)
+    assert found == ["25%", "50%"]
 
 
 async def test_a_second_pass_writes_nothing(world: World) -> None:

@@ -15,6 +15,7 @@ from stoker_kube.errors import Unavailable
 from stoker_kube.resources import DATASETS
 from stoker_operator.core.catalog import Catalog, CatalogEntry
 from stoker_operator.errors import MalformedReviewError
+from stoker_operator.foreground import FOREGROUND
 from stoker_operator.webhook import server
 from stoker_operator.webhook.certs import KeyMaterial, make
 from stoker_operator.webhook.late_datasets import LateDatasets
@@ -86,6 +87,20 @@ async def test_a_look_that_fails_leaves_the_refusal(running: Running) -> None:
     running.kube.outage = Unavailable(503, "Down", "down")
     _, answer = await running.post(make_review("late:/late"))
     assert "does not exist" in answer["response"]["status"]["message"]
+
+
+async def test_other_work_knows_of_a_review_until_it_is_answered(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = list[int]()
+
+    def watched(*arguments: Any, **options: Any) -> Review:
+        seen.append(FOREGROUND.count)
+        return review(*arguments, **options)
+
+    monkeypatch.setattr(server, "review", watched)
+    await running.post(make_review("imagenet:/data"))
+    assert (seen, FOREGROUND.count) == ([1], 0)
 
 
 async def test_requests_are_counted_by_result(running: Running) -> None:
