@@ -16,11 +16,12 @@ from stoker_api.times import format_time
 from stoker_api.trainingjob import TrainingJob
 from stoker_api.tuning import NodeTuning
 from stoker_operator.core.class_limits import NO_TERMS
+from stoker_operator.core.districts import HolderNode
 from stoker_operator.core.entry_room import fitting
 from stoker_operator.core.int64 import clamp
 from stoker_operator.core.listing import ListingState
 from stoker_operator.core.live_versions import older_versions, versions_of
-from stoker_operator.core.neighbourhoods import HolderNode, Neighbourhood, neighbourhoods
+from stoker_operator.core.neighbourhoods import Neighbourhood, neighbourhoods
 from stoker_operator.core.node_states import NodeStates, found_on_disk
 from stoker_operator.core.placement import Placement, Role
 from stoker_operator.core.report_pace import report_seconds
@@ -163,7 +164,7 @@ def entry_of(
     entry, group = node_dataset(view, plan, node, states), together.get(node)
     if group is None:
         return entry
-    groups = NeighbourGroups.model_construct(upstream=group.upstream, downstream=group.downstream)
+    groups = NeighbourGroups.model_construct(links=group.links, first=group.first, width=group.width)
     return entry.model_copy(update={"peers": group.peers, "position": group.position, "groups": groups})
 
 

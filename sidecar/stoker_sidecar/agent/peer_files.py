@@ -85,7 +85,7 @@ class PeerFiles:
         dataset = self._plan.planned.get(uid)
         if dataset is None or digest != dataset.version:
             return False
-        return remote in [_host(one) for one in (*dataset.peers, *dataset.downstream)]
+        return remote in [_host(one) for one in (*dataset.peers, *dataset.links)]
 
     async def _have(self, uid: str, digest: str) -> web.Response:
         try:

@@ -7,7 +7,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
 
-from stoker_sidecar.fetcher.core.division import OWN, PIECES, Wanted, takes, wanted, wanted_pieces
+from stoker_sidecar.fetcher.core.division import OWN, PIECES, VersionTurns, Wanted, wanted, wanted_pieces
+from stoker_sidecar.fetcher.core.source_share import ShareGrowth
 from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Having, Neighbours
 from stoker_sidecar.fetcher.download.node_division import PATIENCE, Division
 from stoker_sidecar.fetcher.download.parts import chunk_count, chunk_span, is_whole
@@ -15,8 +16,6 @@ from stoker_sidecar.fetcher.download.warming import MarkedOrder, WarmPass
 from stoker_sidecar.fetcher.download.wishes import GivenCopy, Wish, Wishes, WishKey
 from stoker_sidecar.version.manifest import Entry
 
-# Seconds in which nothing came at all, after which nobody is waited for any more in this pass.
-_STUCK = 3 * PATIENCE
 # Seconds between two questions what the others have: at first, later, and of a version of so many inodes, an answer
 # about which costs each of them some 8 ms.
 _LOOK_FIRST, _LOOK, _LOOK_SELDOM, _LOOK_INODES = 0.05, 0.5, 3.0, 1_000_000
@@ -35,7 +34,8 @@ _ARE_PIECES = bytes(int(turn == PIECES) for turn in range(256))
 class DividedPass(WarmPass):
     """A WarmPass that fetches this node's share from the source, and the others' from them, as they have it.
 
-    What nobody else has for ``PATIENCE`` is fetched from the source as well. ``meet`` gives the neighbours.
+    What nobody else has for ``PATIENCE`` is fetched from the source as well; what other groups are to fetch, after more
+    than that in which nothing came. ``meet`` gives the neighbours.
     """
 
     division: Division = field(kw_only=True)
@@ -46,14 +46,12 @@ class DividedPass(WarmPass):
     _refused: dict[WishKey, set[str]] = field(default_factory=dict)
     _tries: Counter[tuple[WishKey, str]] = field(default_factory=Counter)
     _copying: dict[WishKey, GivenCopy] = field(default_factory=dict)
-    _turn_of: bytes = b""
-    # Of files, and of pieces: which turns are this node's, and whether it waits for those upstream.
+    _turns: VersionTurns = field(init=False)
+    _growth: ShareGrowth = field(init=False)
+    # Of files, and of pieces: which turns are this node's.
     _takes: bytes = b""
-    _waits: bool = True
     _takes_pieces: bytes = b""
-    _waits_for_pieces: bool = True
     _landed_at: float = field(init=False)
-    _alone: bool = False
     _news: asyncio.Event = field(default_factory=asyncio.Event)  # for what others give
     _own_pieces: Wishes = field(default_factory=Wishes)
     _given: Wishes = field(default_factory=Wishes)
@@ -63,9 +61,10 @@ class DividedPass(WarmPass):
         """Fetch: see WarmPass."""
         version, self._landed_at = self.fetching.version, self.limits.clock()
         self.fetching.context.givers.begin()
-        self._turn_of = await self.division.prepare(version, self.fetching.tuning)
+        self._growth = ShareGrowth(self.division.share, PATIENCE)
+        self._turns = await self.division.prepare(version, self.fetching.tuning, self._growth.share)
         async with self.meet() as self._neighbours:
-            others = (*self.division.peers, *self.division.upstream)
+            others = self.division.asked
             looking = [asyncio.create_task(self._ask_once(peer)) for peer in others]
             try:
                 await asyncio.wait(looking, timeout=_FIRST_ANSWERS)
@@ -170,17 +169,18 @@ class DividedPass(WarmPass):
             return ""
         busy, refused = Counter(copy.giver for copy in self._copying.values()), self._refused.get(wish.key, set())
         givers = self.fetching.context.givers
+        most = max(_LEAST_AT_ONCE, _AT_ONCE // max(1, len(self._having)))
+        # What its own group has crosses no zone, mostly.
         able = [
-            (peer in self.division.upstream, busy[peer], number, peer)
+            (busy[peer] >= most, peer in self.division.links, busy[peer], number, peer)
             for number, (peer, having) in enumerate(self._having.items())
             if peer not in refused and having.has(entry.ino, chunk)
             if chunk is None or givers.may_ask_pieces(peer)
         ]
         if not able:
             return ""
-        _, count, _, peer = min(able)  # those upstream are asked by several groups
-        most = max(_LEAST_AT_ONCE, _AT_ONCE // max(1, len(self._having)))
-        return None if count >= most else peer
+        is_busy, _, _, _, peer = min(able)
+        return None if is_busy else peer
 
     def _learn(self, ino: int, task: asyncio.Task[None]) -> None:
         super()._learn(ino, task)
@@ -214,8 +214,8 @@ class DividedPass(WarmPass):
 
     async def _ask_on(self, peer: str) -> None:
         """Ask one node again and again what it has; one that does not answer keeps nobody else waiting."""
-        inodes, wait = len(self._turn_of), _LOOK_FIRST
-        load = inodes * (len(self.division.peers) + len(self.division.upstream)) / _LOOK_INODES
+        inodes, wait = len(self._turns.files), _LOOK_FIRST
+        load = inodes * len(self.division.asked) / _LOOK_INODES
         while True:
             await self._ask_once(peer)
             await self.limits.sleep(min(_LOOK_SELDOM, wait * max(1.0, load)))
@@ -225,7 +225,7 @@ class DividedPass(WarmPass):
         if self._neighbours is None or not self.fetching.context.givers.may_ask(peer):
             self._having.pop(peer, None)
             return
-        said = await self._neighbours.having(peer, len(self._turn_of))
+        said = await self._neighbours.having(peer, len(self._turns.files))
         self.division.progress.told(peer, said.arrived if said is not None else -1, self.limits.clock())
         self._having[peer] = said if said is not None else Having(b"", 0)
 
@@ -234,27 +234,23 @@ class DividedPass(WarmPass):
         while True:
             await self.limits.sleep(wait)
             wait = min(_LOOK, 2 * wait)
+            if self._growth.grows(self._landed_at, self.limits.clock()):
+                self._turns = await self.division.prepare(
+                    self.fetching.version, self.fetching.tuning, self._growth.share
+                )
             self._weigh()
 
     def _weigh(self) -> None:
         """Decide anew what is whose, by what the others have and how they get on."""
-        division, now, givers = self.division, self.limits.clock(), self.fetching.context.givers
-        # Whatever the others say of how they get on: where nothing comes they are not waited for any more.
-        self._alone = self._alone or self._neighbours is None or now - self._landed_at > _STUCK
-        others = () if self._alone else (*division.peers, *division.upstream)
-        alive = {peer for peer in others if givers.may_ask(peer) and division.progress.gets_on(peer, now)}
-        self._takes, self._waits = self._shares(alive)
-        self._takes_pieces, self._waits_for_pieces = self._shares({one for one in alive if givers.may_ask_pieces(one)})
+        givers, now = self.fetching.context.givers, self.limits.clock()
+        self._takes = self.division.takes(self._growth, self._asks(givers.may_ask), now)
+        self._takes_pieces = self.division.takes(self._growth, self._asks(givers.may_ask_pieces), now)
         self._decide()
         self._landed.set()
         self._news.set()
 
-    def _shares(self, alive: Collection[str]) -> tuple[bytes, bool]:
-        """Return which turns are this node's, and whether those upstream are waited for, where these get on."""
-        division = self.division
-        positions = {at for at, peer in division.others.items() if peer in alive}
-        own = takes(division.position, len(division.peers) + 1, positions)
-        return own, any(peer in alive for peer in division.upstream)
+    def _asks(self, may_ask: Callable[[str], bool]) -> Callable[[str], bool]:
+        return may_ask if self._neighbours is not None else lambda _: False
 
     def _decide(self) -> None:
         """Decide what comes from where.
@@ -266,20 +262,13 @@ class DividedPass(WarmPass):
                 copy.task.cancel()
                 self._refused.setdefault(key, set()).add(copy.giver)
                 self.fetching.context.givers.failed(copy.giver, late=True)
-        turn_of = bytearray(self._turn_of)
+        turn_of = bytearray(self._turns.files)
         refused = {ino for ino, chunk in self._refused if chunk is None and self._is_left_to_us(ino, chunk)}
         for ino in {*refused, *self.fetching.version.parts}:
             turn_of[ino] = PIECES if turn_of[ino] == PIECES else OWN
-        near, far = self._havings()
-        found = wanted(
-            bytes(turn_of),
-            self._takes,
-            [having.files for having in near],
-            [having.files for having in far],
-            waits=self._waits,
-        )
+        found = wanted(bytes(turn_of), self._takes, [having.files for having in self._having.values()])
         self._upcoming = self._sighted(self._in_order(found.from_source))
-        self._given = Wishes(Wish(entry) for entry in self._in_order(found.from_others))
+        self._given = Wishes(Wish(entry) for entry in self._in_order(found.from_others, self.division.begin))
         pieced = bytes(turn_of).translate(_ARE_PIECES)
         self._own_pieces = Wishes(self._pieces(pieced, own=True))
         self._given_pieces = Wishes(self._pieces(pieced, own=False))
@@ -293,34 +282,35 @@ class DividedPass(WarmPass):
         havings = (having for peer, having in self._having.items() if peer not in refused and may_ask(peer))
         return not any(having.has(ino, chunk) for having in havings)
 
-    def _havings(self, may_ask: Callable[[str], bool] = lambda _: True) -> tuple[list[Having], list[Having]]:
-        upstream = self.division.upstream
-        known = [(peer, having) for peer, having in self._having.items() if may_ask(peer)]
-        near = [having for peer, having in known if peer not in upstream]
-        return near, [having for peer, having in known if peer in upstream]
+    def _in_order(self, marks: bytes, begin: float = 0.0) -> Iterator[Entry]:
+        """Yield those of the marked files that are missing and not under way, by rank.
 
-    def _in_order(self, marks: bytes) -> Iterator[Entry]:
-        """Yield those of the marked files that are missing and not under way, by rank."""
-        version, tuning = self.fetching.version, self.fetching.tuning
+        ``begin``: where it begins in each rank, as a part of all inodes; what lies before comes last.
+        """
         busy = self.fetching.busy() | {*self._runs.values()}
+        for entry in self._ranked(marks, begin):
+            if not self._is_coming((entry.ino, None)) and entry.ino not in busy:
+                yield entry
+
+    def _ranked(self, marks: bytes, begin: float) -> Iterator[Entry]:
+        version, tuning = self.fetching.version, self.fetching.tuning
+        at = int(begin * len(marks))
         for rank in tuning.ranks:
             of_rank = int.from_bytes(tuning.of_rank(rank, version.manifest.last_ino)) & int.from_bytes(marks)
-            for entry in MarkedOrder(version, of_rank.to_bytes(len(marks))):
-                if not self._is_coming((entry.ino, None)) and entry.ino not in busy:
-                    yield entry
+            ranked = of_rank.to_bytes(len(marks))
+            yield from MarkedOrder(version, bytes(at) + ranked[at:])
+            if at:
+                yield from MarkedOrder(version, ranked[:at].ljust(len(marks), b"\0"))
 
     def _pieces(self, marks: bytes, *, own: bool) -> Iterator[Wish]:
         """Yield the pieces of the marked files that are to come from the source, or from other nodes, by rank."""
-        version, tuning = self.fetching.version, self.fetching.tuning
-        for rank in tuning.ranks:
-            of_rank = int.from_bytes(tuning.of_rank(rank, version.manifest.last_ino)) & int.from_bytes(marks)
-            for entry in MarkedOrder(version, of_rank.to_bytes(len(marks))):
-                found = self._wanted_pieces(entry)
-                marked = found.from_source if own else found.from_others
-                chunk = marked.find(1)
-                while chunk >= 0:
-                    yield Wish(entry, chunk)
-                    chunk = marked.find(1, chunk + 1)
+        begin = 0.0 if own else self.division.begin
+        for entry in self._ranked(marks, begin):
+            found = self._wanted_pieces(entry)
+            marked = found.from_source if own else found.from_others
+            at = int(begin * len(marked))
+            yield from (Wish(entry, chunk) for chunk in _marked(marked, at, len(marked)))
+            yield from (Wish(entry, chunk) for chunk in _marked(marked, 0, at))
 
     def _wanted_pieces(self, entry: Entry) -> Wanted:
         count, part = chunk_count(entry.size), self.fetching.version.parts.get(entry.ino)
@@ -335,9 +325,16 @@ class DividedPass(WarmPass):
             int(not believed or chunk in doubted or self._is_left_to_us(entry.ino, chunk)) for chunk in range(count)
         )
         asked = self.fetching.context.givers.may_ask_pieces
-        near, far = ([one.of(entry.ino, count) for one in some] for some in self._havings(asked))
-        whose, waits = self._takes_pieces, self._waits_for_pieces
-        return wanted_pieces(entry.ino, whose, bytes(here), near, far, refused=refused, waits=waits)
+        havings = [having.of(entry.ino, count) for peer, having in self._having.items() if asked(peer)]
+        turn_of = self._turns.pieces.get(entry.ino, b"")
+        return wanted_pieces(turn_of, self._takes_pieces, bytes(here), havings, refused=refused)
+
+
+def _marked(marks: bytes, begin: int, end: int) -> Iterator[int]:
+    chunk = marks.find(1, begin, end)
+    while chunk >= 0:
+        yield chunk
+        chunk = marks.find(1, chunk + 1, end)
 
 
 def _first(chunks: bytearray) -> bytes:

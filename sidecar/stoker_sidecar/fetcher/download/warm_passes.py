@@ -5,6 +5,7 @@ from pathlib import Path
 
 from stoker_api.node_dataset import NodeDataset
 from stoker_sidecar.fetcher.core.lanes import WarmShare
+from stoker_sidecar.fetcher.core.source_share import SourceShare
 from stoker_sidecar.fetcher.download.divided_pass import DividedPass
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.neighbours import Meet
@@ -31,10 +32,11 @@ class WarmPasses:
         """Make the pass over a version of the dataset ``config``."""
         digest = fetching.version.paths.folder.name
         divides = fetching.tuning.divides and fetching.version.chosen.selection is None
-        others = (config.peers or config.upstream) if self._allowed else ()
+        others = (config.peers or config.links) if self._allowed else ()
         if not (config.eager and others and digest == config.version and divides):
             return WarmPass(fetching, order, limits, share)
-        division = Division(digest, config.peers, min(config.position, len(config.peers)), config.upstream)
+        position, share = min(config.position, len(config.peers)), SourceShare(config.groups.first, config.groups.width)
+        division = Division(digest, config.peers, position, config.links, share)
         if self._division is None or self._division.who != division.who:
             self._division = division.after(self._division)
         met = partial(self._meet, self._meeting, config.uid, digest)
