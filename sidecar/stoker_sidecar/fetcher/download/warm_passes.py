@@ -35,8 +35,8 @@ class WarmPasses:
         others = (config.peers or config.links) if self._allowed else ()
         if not (config.eager and others and digest == config.version and divides):
             return WarmPass(fetching, order, limits, share)
-        position, share = min(config.position, len(config.peers)), SourceShare(config.groups.first, config.groups.width)
-        division = Division(digest, config.peers, position, config.links, share)
+        position, part = min(config.position, len(config.peers)), SourceShare(config.groups.first, config.groups.width)
+        division = Division(digest, config.peers, position, config.links, part)
         if self._division is None or self._division.who != division.who:
             self._division = division.after(self._division)
         met = partial(self._meet, self._meeting, config.uid, digest)
