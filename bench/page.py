@@ -118,9 +118,7 @@ machine's cores, so lines are a twentieth of 1 Gbit/s, or three, and the last co
 Nothing here is measured: nodes, lines and the bucket are a model, event by event, with 1 Gbit/s a node and 10 Gbit/s
 of the bucket, whose transfers share its line evenly; a piece is a file of 8 MiB. Whom each node asks, and for what, is
 decided by the product's own functions: the operator's plan, and those of the fetcher; the order, and how much is asked
-for at a time, are the model's, after those of the fetcher. Nodes begin within a second. Beside it stands another plan:
-a grid, in which nodes that differ in one coordinate ask each other, each takes an even share from the bucket, and
-begins at a place of its own with what others give.
+for at a time, are the model's, after those of the fetcher. Nodes begin within a second.
 """,
 }
 

@@ -1,76 +1,54 @@
-"""How each of many nodes decides what it takes from the bucket: as the product does, and by a grid. Pure."""
+"""How each of many nodes decides what it takes from the bucket, and whom it asks for the rest: as the product. Pure."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache
 
-from bench.herd.grid import neighbours
-from bench.herd.grid_turns import grid_takes, grid_turns
 from stoker_api.dataset import Dataset
 from stoker_api.node_dataset import NodeDataset
 from stoker_api.nodecache import NodeCache
 from stoker_operator.core.dataset_decision import decide_datasets
 from stoker_operator.core.resources import Resources
 from stoker_operator.core.views import ClusterView, NodeView
-from stoker_sidecar.fetcher.core.division import DividedFile, takes, turns
+from stoker_sidecar.fetcher.core.division import DividedFile, turns
+from stoker_sidecar.fetcher.core.source_share import SourceShare
+from stoker_sidecar.fetcher.download.node_division import Division
 
 _VERSION = "d" * 64
 _PORT = 8082
 _NOW = 1000.0
-# Seconds after which a node that nothing reaches any more asks the bucket for the shares of more others.
-_LEVEL_SECONDS = 3.0
+_Turns = Callable[[SourceShare], bytes]
 
 
 @dataclass(frozen=True)
 class NodeDecisions:
-    """What one node decides by. ``neighbours``: the numbers of the nodes that it asks; ``upstream``: see NodeDataset.
+    """What the node ``number`` decides by. ``asked``: the numbers of those whom it asks, by host:port.
 
-    ``turn_of``: a byte an inode. ``takes``: of those that get on, and the seconds for which nothing has come beyond all
-    patience; returns by turn whether it is fetched from the bucket.
+    ``turns_of``: a byte an inode, where its group fetches so much.
     """
 
-    neighbours: tuple[int, ...]
-    upstream: tuple[int, ...]
-    turn_of: bytes
-    takes: Callable[[Collection[int], float], bytes]
+    number: int
+    division: Division
+    asked: Mapping[str, int]
+    turns_of: _Turns
 
 
-def divided_by_the_operator(nodes: int, files: Sequence[DividedFile]) -> list[NodeDecisions]:
+def decisions_of(nodes: int, files: Sequence[DividedFile]) -> list[NodeDecisions]:
     """Return what the operator tells the nodes of a Dataset that all are to have, and what they make of it."""
     numbers = {f"{_address(number)}:{_PORT}": number for number in range(nodes)}
     total = sum(file.size for file in files)
-    turn_of = bytes(turns(files, files[-1].ino, total))
-    found = []
-    for number, entry in enumerate(_entries(nodes)):
-        known = tuple(numbers[peer] for peer in entry.peers)
-        group = (*known[: entry.position], number, *known[entry.position :])
-        upstream = tuple(numbers[peer] for peer in entry.upstream)
-        found.append(NodeDecisions(known, upstream, turn_of, partial(_takes, entry.position, group)))
-    return found
+
+    @cache  # nodes of one group have the same
+    def turns_of(share: SourceShare) -> bytes:
+        return turns(files, files[-1].ino, total, share).files
+
+    return [_decisions(number, entry, numbers, turns_of) for number, entry in enumerate(_entries(nodes))]
 
 
-def _takes(position: int, group: tuple[int, ...], alive: Collection[int], stuck: float) -> bytes:
-    others = () if stuck else [at for at, number in enumerate(group) if number in alive]
-    return takes(position, len(group), others)
-
-
-def divided_by_a_grid(nodes: int, files: Sequence[DividedFile]) -> list[NodeDecisions]:
-    """Return what nodes of a grid decide by."""
-    count = len(files)
-
-    def takes_of(position: int, alive: Collection[int], stuck: float) -> bytes:
-        level = 1 + int(stuck / _LEVEL_SECONDS) if stuck else 0
-        return grid_takes(position, nodes, () if stuck else alive, level)
-
-    return [
-        NodeDecisions(
-            neighbours(position, nodes),
-            (),
-            bytes(grid_turns(files, files[-1].ino, count, position, nodes)),
-            partial(takes_of, position),
-        )
-        for position in range(nodes)
-    ]
+def _decisions(number: int, entry: NodeDataset, numbers: Mapping[str, int], turns_of: _Turns) -> NodeDecisions:
+    share = SourceShare(entry.groups.first, entry.groups.width)
+    division = Division(entry.version, entry.peers, entry.position, entry.links, share)
+    return NodeDecisions(number, division, {peer: numbers[peer] for peer in division.asked}, turns_of)
 
 
 def _entries(nodes: int) -> Iterator[NodeDataset]:

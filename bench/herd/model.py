@@ -10,16 +10,17 @@ from typing import NamedTuple
 
 from bench.herd.decisions import NodeDecisions
 from bench.herd.shared_line import SharedLine
-from stoker_sidecar.fetcher.core.division import OWN, PeerProgress, wanted
+from stoker_sidecar.fetcher.core.division import OWN, wanted
+from stoker_sidecar.fetcher.core.source_share import ShareGrowth
 from stoker_sidecar.fetcher.download.node_division import PATIENCE
 
-# As in DividedPass: seconds between two looks at the others, at first and later; those in which nothing came at all;
-# what is taken from others at a time, and from one of them, or the least.
-_LOOK_FIRST, _LOOK, _STUCK = 0.05, 0.5, 3 * PATIENCE
+# As in DividedPass: seconds between two looks at the others, at first and later; what is taken from others at a time,
+# and from one of them, or the least.
+_LOOK_FIRST, _LOOK = 0.05, 0.5
 _GIVEN_AT_ONCE, _AT_ONCE, _LEAST_AT_ONCE = 32, 16, 2
 # Seconds until what another node is to give is asked of the bucket as well, and bytes a second that it may take beside.
 _OVERDUE, _SLOW = 4.0, 2e6
-BUCKET = -1
+BUCKET = ""
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,11 @@ class HerdOutcome:
 
 
 class _Sent(NamedTuple):
-    """A piece on its way to a node. ``source``: the number of who gives it, or BUCKET."""
+    """A piece on its way to a node. ``source``: host:port of who gives it, or BUCKET."""
 
     number: int
     piece: int
-    source: int
+    source: str
 
 
 class _Begun(_Sent):
@@ -69,15 +70,15 @@ class _Node:
     decisions: NodeDecisions
     have: bytearray
     missing: int
-    progress: PeerProgress = field(default_factory=lambda: PeerProgress(PATIENCE))
-    near: dict[int, bytes] = field(default_factory=dict)
-    above: dict[int, bytes] = field(default_factory=dict)
+    growth: ShareGrowth
+    turn_of: bytes
+    having: dict[str, bytes] = field(default_factory=dict)  # by host:port, as in DividedPass
     own: Iterator[int] = field(default_factory=lambda: iter(()))
     given: Iterator[int] = field(default_factory=lambda: iter(()))
     wish: int = 0  # the next of ``given``; 0: not known yet
     fetching: set[int] = field(default_factory=set)
     copying: dict[int, float] = field(default_factory=dict)  # pieces that others give, and when they are overdue
-    givers: Counter[int] = field(default_factory=Counter)
+    givers: Counter[str] = field(default_factory=Counter)
     refused: set[int] = field(default_factory=set)
     wait: float = _LOOK_FIRST
     landed_at: float = 0.0
@@ -89,8 +90,7 @@ class _Node:
 class Herd:
     """Nodes that begin within a second to warm a version of so many pieces of ``size`` bytes.
 
-    ``dead``: those that never do anything. ``spread``: each node begins at a place of its own with what others give,
-    where DividedPass goes through it in the order of the version.
+    ``dead``: those that never do anything.
     """
 
     def __init__(
@@ -101,15 +101,13 @@ class Herd:
         lines: Lines,
         *,
         dead: frozenset[int] = frozenset(),
-        spread: bool = False,
         seed: int = 1,
     ) -> None:
-        self._nodes = [_Node(one, bytearray(pieces + 1), pieces) for one in decisions]
+        self._nodes = [_node(one, pieces) for one in decisions]
         self._inodes = range(pieces + 1)
         self._size = size
         self._lines = lines
         self._dead = dead
-        self._spread = spread
         self._bucket = SharedLine(lines.bucket)
         self._events: list[tuple[float, int, _Sent | int]] = []  # an int: a node that looks
         self._turns = count()
@@ -147,37 +145,28 @@ class Herd:
             return
         self._later(now + node.wait, number)
         node.wait = min(_LOOK, 2 * node.wait)
-        alive = {
-            other for other in (*node.decisions.neighbours, *node.decisions.upstream) if self._ask(node, other, now)
-        }
-        for havings, others in ((node.near, node.decisions.neighbours), (node.above, node.decisions.upstream)):
-            havings.update((other, bytes(self._nodes[other].have)) for other in others)
-        self._decide(number, node, alive, now)
+        for peer, other in node.decisions.asked.items():
+            here, dead = self._nodes[other], other in self._dead
+            arrived = (len(self._inodes) - 1 - here.missing) * self._size
+            node.decisions.division.progress.told(peer, -1 if dead else arrived, now)
+            node.having[peer] = b"" if dead else bytes(here.have)
+        self._decide(node, now)
         self._start_own(number, now)
         self._start_given(number, now)
 
-    def _ask(self, node: _Node, other: int, now: float) -> bool:
-        """Hear from another node; tell whether it gets on."""
-        here = self._nodes[other]
-        arrived = (len(self._inodes) - 1 - here.missing) * self._size
-        node.progress.told(str(other), arrived if other not in self._dead else -1, now)
-        return node.progress.gets_on(str(other), now)
-
-    def _decide(self, number: int, node: _Node, alive: set[int], now: float) -> None:
+    def _decide(self, node: _Node, now: float) -> None:
         node.refused |= {piece for piece, due in node.copying.items() if now >= due}
-        turn_of = bytearray(node.decisions.turn_of)
+        if node.growth.grows(node.landed_at, now):
+            node.turn_of = node.decisions.turns_of(node.growth.share)
+        turn_of = bytearray(node.turn_of)
         for piece in node.refused:
             turn_of[piece] = OWN
-        stuck = max(0.0, now - node.landed_at - _STUCK)
-        waits = not stuck and any(other in alive for other in node.decisions.upstream)
-        table = node.decisions.takes(alive, stuck)
-        found = wanted(bytes(turn_of), table, node.near.values(), node.above.values(), waits=waits)
+        division = node.decisions.division
+        found = wanted(bytes(turn_of), division.takes(node.growth, lambda _: True, now), node.having.values())
         node.own = compress(self._inodes[1:], found.from_source[1:])
         given = [piece for piece in compress(self._inodes[1:], found.from_others[1:]) if not node.have[piece]]
-        if self._spread and given:
-            first = int(number * 0.6180339887 % 1.0 * len(given))
-            given = given[first:] + given[:first]
-        node.given, node.wish = iter(given), 0
+        first = int(division.begin * len(self._inodes))
+        node.given, node.wish = iter(sorted(given, key=lambda piece: (piece < first, piece))), 0
 
     def _start_own(self, number: int, now: float) -> None:
         """Ask the bucket, as far as there are slots."""
@@ -198,13 +187,12 @@ class Herd:
     def _start_given(self, number: int, now: float) -> None:
         """Have others give, in order: where the next one's givers give as much as they may, it is waited for."""
         node = self._nodes[number]
-        most = max(_LEAST_AT_ONCE, _AT_ONCE // max(1, len(node.near) + len(node.above)))
         while len(node.copying) < _GIVEN_AT_ONCE:
             node.wish = node.wish or next((at for at in node.given if self._may_be_given(node, at)), 0)
             if not node.wish:
                 return
             giver = self._giver(node, node.wish)
-            if giver is None or node.givers[giver] >= most:
+            if giver is None:
                 return
             self._give(number, giver, node.wish, now)
             node.wish = 0
@@ -214,20 +202,19 @@ class Herd:
         return not (node.have[piece] or piece in node.fetching or piece in node.copying)
 
     @staticmethod
-    def _giver(node: _Node, piece: int) -> int | None:
-        """Return who has it and gives this node the fewest; those upstream where nobody else has it."""
-        for havings in (node.near, node.above):
-            able = [
-                (node.givers[other], place, other)
-                for place, (other, files) in enumerate(havings.items())
-                if files[piece]
-            ]
-            if able:
-                return min(able)[2]
-        return None
+    def _giver(node: _Node, piece: int) -> str | None:
+        """Return who has it, is not busy and gives this node the fewest, of its own group before others."""
+        links, most = node.decisions.division.links, max(_LEAST_AT_ONCE, _AT_ONCE // max(1, len(node.having)))
+        able = [
+            (peer in links, node.givers[peer], place, peer)
+            for place, (peer, files) in enumerate(node.having.items())
+            if files[piece : piece + 1] == b"\1" and node.givers[peer] < most
+        ]
+        return min(able)[3] if able else None
 
-    def _give(self, number: int, giver: int, piece: int, now: float) -> None:
-        node, line = self._nodes[number], self._nodes[giver]
+    def _give(self, number: int, giver: str, piece: int, now: float) -> None:
+        node = self._nodes[number]
+        line = self._nodes[node.decisions.asked[giver]]
         node.copying[piece] = now + _OVERDUE + self._size / _SLOW
         node.givers[giver] += 1
         line.up_free = max(line.up_free, now + self._lines.node_delay) + self._size / self._lines.node
@@ -252,3 +239,9 @@ class Herd:
             node.landed_at = now
         self._start_own(sent.number, now)
         self._start_given(sent.number, now)
+
+
+def _node(decisions: NodeDecisions, pieces: int) -> _Node:
+    share = decisions.division.share
+    growth = ShareGrowth(share, PATIENCE)
+    return _Node(decisions, bytearray(pieces + 1), pieces, growth, decisions.turns_of(share))

@@ -10,6 +10,8 @@ from stoker_api.meta import Model, ShortMessage
 from stoker_api.tuning import NodeTuning
 
 _INT64 = {"format": "int64"}
+# Of what several groups of nodes divide.
+EVERYTHING = 2**32
 _ATOMIC = {"x-kubernetes-list-type": "atomic"}  # one writer writes each list whole: see nodecache
 
 
@@ -25,30 +27,37 @@ class OlderVersion(Model):
 
 
 class NeighbourGroups(Model):
-    """Nodes of other groups with which a node has to do (docs/adr/0083), and which are near (docs/adr/0096).
+    """What a node has to do with other groups of nodes (docs/adr/0093), and which are near (docs/adr/0096).
 
     A field of its own keeps a row's below 30.
     """
 
-    upstream: Annotated[
+    links: Annotated[
         tuple[str, ...],
         Field(
-            description="host:port of nodes that are asked before the source for what this node would fetch there.",
-            max_length=2,
+            description="host:port of nodes of other groups: they may be asked for files, and may ask.", max_length=8
         ),
-    ] = ()
-    downstream: Annotated[
-        tuple[str, ...],
-        Field(description="host:port of nodes for which this one stands before the source.", max_length=16),
     ] = ()
     distances: Annotated[
         tuple[Annotated[int, Field(ge=0, le=2)], ...],
         Field(
-            description="How far away `peers` and then `upstream` are, in that order: 0: in its rack, 1: in its zone, "
+            description="How far away `peers` and then `links` are, in that order: 0: in its rack, 1: in its zone, "
             "2: elsewhere. The nearest are asked first. Empty: all are alike.",
-            max_length=17,
+            max_length=23,
         ),
     ] = ()
+    first: Annotated[
+        int,
+        Field(
+            description="Where the part begins that this node's group fetches from the source: 2^32 are everything.",
+            ge=0,
+            lt=EVERYTHING,
+            json_schema_extra=_INT64,
+        ),
+    ] = 0
+    width: Annotated[int, Field(description="How much the part is.", ge=1, le=EVERYTHING, json_schema_extra=_INT64)] = (
+        EVERYTHING
+    )
 
 
 class NodeDataset(Model):
@@ -132,11 +141,6 @@ class NodeDataset(Model):
     ] = ""
 
     @property
-    def upstream(self) -> tuple[str, ...]:
-        """Nodes that are asked before the source for what this node would fetch there, by host:port."""
-        return self.groups.upstream
-
-    @property
-    def downstream(self) -> tuple[str, ...]:
-        """Nodes for which this one stands before the source, by host:port."""
-        return self.groups.downstream
+    def links(self) -> tuple[str, ...]:
+        """Nodes of other groups that are asked, and may ask, by host:port."""
+        return self.groups.links

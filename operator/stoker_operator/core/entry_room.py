@@ -54,8 +54,7 @@ def entry_size(entry: NodeDataset) -> int:
         entry.allowed_namespaces,
         entry.retain,
         entry.peers,
-        entry.upstream,
-        entry.downstream,
+        entry.links,
         older,
     )
     texts = [source.uri, source.endpoint, entry.refused, entry.tuning.profile, *chain.from_iterable(lists)]

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
-from stoker_operator.core.neighbourhoods import HolderNode, Neighbourhood
+from stoker_operator.core.districts import HolderNode
+from stoker_operator.core.neighbourhoods import Neighbourhood
 
 _ZONE = "topology.kubernetes.io/zone"
 _MOST_VALUE = 63  # characters of a label's value
@@ -57,7 +58,7 @@ def with_distances(told: Mapping[str, Neighbourhood], nodes: Sequence[HolderNode
         return told
     own = {node.name: NodeSite(node.zone, node.rack) for node in nodes}
     return {
-        name: group._replace(distances=_distances(own[name], (sites[one] for one in (*group.peers, *group.upstream))))
+        name: group._replace(distances=_distances(own[name], (sites[one] for one in (*group.peers, *group.links))))
         for name, group in told.items()
     }
 

@@ -16,12 +16,13 @@ from stoker_api.times import format_time
 from stoker_api.trainingjob import TrainingJob
 from stoker_api.tuning import NodeTuning
 from stoker_operator.core.class_limits import NO_TERMS
+from stoker_operator.core.districts import HolderNode
 from stoker_operator.core.entry_room import fitting
 from stoker_operator.core.int64 import clamp
 from stoker_operator.core.listing import ListingState
 from stoker_operator.core.live_versions import older_versions, versions_of
 from stoker_operator.core.nearness import NodeSite, site_by, with_distances
-from stoker_operator.core.neighbourhoods import HolderNode, Neighbourhood, neighbourhoods
+from stoker_operator.core.neighbourhoods import Neighbourhood, neighbourhoods
 from stoker_operator.core.node_states import NodeStates, found_on_disk
 from stoker_operator.core.placement import Placement, Role
 from stoker_operator.core.report_pace import report_seconds
@@ -164,7 +165,7 @@ def entry_of(
     if group is None:
         return entry
     groups = NeighbourGroups.model_construct(
-        upstream=group.upstream, downstream=group.downstream, distances=group.distances
+        links=group.links, distances=group.distances, first=group.first, width=group.width
     )
     return entry.model_copy(update={"peers": group.peers, "position": group.position, "groups": groups})
 

@@ -90,7 +90,7 @@ class PeerFiles:
         dataset = self._plan.planned.get(uid)
         if dataset is None or digest != dataset.version:
             return False
-        return remote in [_host(one) for one in (*dataset.peers, *dataset.downstream)]
+        return remote in [_host(one) for one in (*dataset.peers, *dataset.links)]
 
     async def _have(self, uid: str, digest: str, after: str) -> web.Response:
         known = int(after) if self._waiting < _MOST_WAITING and _NUMBER.fullmatch(after) else -1

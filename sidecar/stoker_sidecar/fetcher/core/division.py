@@ -1,23 +1,26 @@
 """Which of several nodes fetches a file of a cold version from its source, and who gives it to the others. Pure.
 
 Files are gathered into small groups of neighbours, which take turns by number; of a large file each piece has its own
-turn. So all nodes go through the version side by side, and each finds with the others what it left to them.
+turn. So all nodes go through the version side by side, and each finds with the others what it left to them. Where there
+are several groups of nodes (stoker_sidecar.fetcher.core.source_share), each file has a turn of its own, too, in one of
+them.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import NamedTuple
 
+from stoker_sidecar.fetcher.core.source_share import ELSEWHERE, TURNS, SourceShare
 from stoker_sidecar.version.part_files import PIECE
 
-# Turns, one of which each group has: a number that 2 to 6, 8, 10, 12, 15 and 16 nodes divide evenly.
-_TURNS = 240
-_EACH_TURN = bytes(range(_TURNS))
+_EACH_TURN = bytes(range(TURNS))
 # The turn of files that each node fetches by itself, and of those whose pieces have turns.
 OWN, PIECES = 255, 254
 # Of one group: so many that a thousand files make many groups, so few that a reader in order meets both nodes.
 _GROUP_FILES, _GROUP_BYTES = 16, 2**20
 # Bytes of a file that always goes in pieces, and parts of the whole of which one is not waited for as one.
 _LARGE, _SHARES = 64 * 2**20, 256
+_ALL = SourceShare()
 # What a node says of a piece: it can be had there, or its source is sending it.
 HAD, COMING = 1, 2
 _IS_ONE = bytes(int(one == HAD) for one in range(256))
@@ -33,36 +36,65 @@ class DividedFile(NamedTuple):
     provable: bool
 
 
-def turns(files: Iterable[DividedFile], last_ino: int, total: int) -> bytearray:
-    """Give each inode up to ``last_ino`` its turn; ``total``: bytes of all files.
+class VersionTurns(NamedTuple):
+    """The turn of each inode, and of each piece of those files that go in pieces, by inode."""
+
+    files: bytes
+    pieces: Mapping[int, bytes]
+
+
+def turns(files: Iterable[DividedFile], last_ino: int, total: int, share: SourceShare = _ALL) -> VersionTurns:
+    """Give each inode up to ``last_ino`` its turn; ``total``: bytes of all files; ``share``: of this node's group.
 
     A large file, and one that is much of the whole, goes in pieces: the others would wait for it, and then once more as
     long.
     """
-    found = bytearray([OWN]) * (last_ino + 1)
-    group, count, size = 0, 0, 0
+    found, pieces = bytearray([OWN]) * (last_ino + 1), dict[int, bytes]()
+    small, parted = _SmallFiles(), share.turns()
     for file in files:
         if not file.provable:
             continue
         if file.size > PIECE and (file.size > _LARGE or file.size * _SHARES > total):
             found[file.ino] = PIECES
-            continue
-        if count >= _GROUP_FILES or size + file.size > _GROUP_BYTES:
-            group, count, size = group + (count > 0), 0, 0
-        found[file.ino] = group % _TURNS
-        count, size = count + 1, size + file.size
-    return found
+            count = -(-file.size // PIECE)
+            pieces[file.ino] = _in_turn(file.ino, count) if share.is_all else bytes(islice(parted, count))
+        else:
+            found[file.ino] = small.turn(file.size) if share.is_all else next(parted)
+    return VersionTurns(bytes(found), pieces)
 
 
-def takes(position: int, nodes: int, alive: Collection[int]) -> bytes:
+class _SmallFiles:
+    """Gathers files that follow each other into groups, which take turns."""
+
+    def __init__(self) -> None:
+        self._group = 0
+        self._count = 0
+        self._size = 0
+
+    def turn(self, size: int) -> int:
+        """Return the turn of the next file."""
+        if self._count >= _GROUP_FILES or self._size + size > _GROUP_BYTES:
+            self._group, self._count, self._size = self._group + (self._count > 0), 0, 0
+        self._count, self._size = self._count + 1, self._size + size
+        return self._group % TURNS
+
+
+def _in_turn(ino: int, count: int) -> bytes:
+    """Return the turns of a large file's pieces where one group has all: piece n of inode i has turn i + n."""
+    begin = ino % TURNS
+    return (_EACH_TURN * (count // TURNS + 2))[begin : begin + count]
+
+
+def takes(position: int, nodes: int, alive: Collection[int], *, alone: bool = False) -> bytes:
     """Return by turn 1 where the node at ``position`` of ``nodes`` fetches from the source.
 
-    What a node that is not ``alive`` would fetch is divided among the others.
+    What a node that is not ``alive`` would fetch is divided among the others. ``alone``: nobody else fetches anything,
+    of other groups neither.
     """
     left = sorted({*alive, position})
-    owners = (turn % nodes if turn % nodes in left else left[turn // nodes % len(left)] for turn in range(_TURNS))
+    owners = (turn % nodes if turn % nodes in left else left[turn // nodes % len(left)] for turn in range(TURNS))
     mine = bytes(owner == position for owner in owners)
-    return mine.ljust(OWN, b"\0") + b"\1"
+    return mine.ljust(ELSEWHERE, b"\0") + bytes([alone, 0, 1])
 
 
 class Wanted(NamedTuple):
@@ -72,65 +104,45 @@ class Wanted(NamedTuple):
     from_others: bytes
 
 
-def wanted(
-    turn_of: bytes,
-    takes_turn: bytes,
-    havings: Iterable[bytes],
-    upstream: Iterable[bytes] = (),
-    *,
-    waits: bool = False,
-) -> Wanted:
+def wanted(turn_of: bytes, takes_turn: bytes, havings: Iterable[bytes]) -> Wanted:
     """Decide for each inode; ``havings``: what the others have, a byte an inode.
 
-    ``upstream``: what those have that stand before the source: of them only that is taken which this node would fetch
-    there, since each of them is asked by several. ``waits``: the rest comes to them yet. Files that go in pieces are
-    neither.
+    Files that go in pieces are neither.
     """
     length = len(turn_of)
     shared = int.from_bytes(turn_of.translate(_IS_SHARED))
-    mine = int.from_bytes(turn_of.translate(takes_turn))
     had = _union(havings, length) & shared
-    above = _union(upstream, length) & shared & mine & ~had
-    mine &= ~(had | above)
-    return Wanted((mine & ~shared if waits else mine).to_bytes(length), (had | above).to_bytes(length))
+    mine = int.from_bytes(turn_of.translate(takes_turn)) & ~had
+    return Wanted(mine.to_bytes(length), had.to_bytes(length))
 
 
 def wanted_pieces(
-    ino: int,
-    takes_turn: bytes,
-    here: bytes,
-    havings: Iterable[bytes],
-    upstream: Iterable[bytes] = (),
-    *,
-    refused: bytes = b"",
-    waits: bool = False,
+    turn_of: bytes, takes_turn: bytes, here: bytes, havings: Iterable[bytes], *, refused: bytes = b""
 ) -> Wanted:
     """Decide for each piece of a file, a byte each; see ``wanted``.
 
     ``here``: those that are here, or on their way. ``refused``: those that another node failed to give.
     """
     length = len(here)
-    mine = _pieces_of(ino, length, takes_turn)
+    mine = _marked_turns(turn_of, length, takes_turn)
     left, own = ~int.from_bytes(here), int.from_bytes(refused[:length].ljust(length, b"\0"))
     had = _union(havings, length) & left & ~own & _all_ones(length)
-    above = _union(upstream, length) & left & mine & ~had & ~own
-    source = (0 if waits else mine & ~(had | above)) | own
-    return Wanted((source & left & _all_ones(length)).to_bytes(length), (had | above).to_bytes(length))
+    source = (mine & ~had) | own
+    return Wanted((source & left & _all_ones(length)).to_bytes(length), had.to_bytes(length))
 
 
-def not_begun(ino: int, takes_turn: bytes, here: bytes, havings: Iterable[bytes]) -> bytes:
+def not_begun(turn_of: bytes, takes_turn: bytes, here: bytes, havings: Iterable[bytes]) -> bytes:
     """Return a byte a piece of a file: 1 where the node that ``takes_turn`` is of has not begun to fetch it.
 
     ``here``: those that are here, or on their way; ``havings``: what all others say of theirs.
     """
     length = len(here)
-    left = _pieces_of(ino, length, takes_turn) & ~int.from_bytes(here) & ~_union(havings, length, _IS_TAKEN)
+    left = _marked_turns(turn_of, length, takes_turn) & ~int.from_bytes(here) & ~_union(havings, length, _IS_TAKEN)
     return (left & _all_ones(length)).to_bytes(length)
 
 
-def _pieces_of(ino: int, length: int, takes_turn: bytes) -> int:
-    begin = ino % _TURNS
-    return int.from_bytes((_EACH_TURN * (length // _TURNS + 2))[begin : begin + length].translate(takes_turn))
+def _marked_turns(turn_of: bytes, length: int, takes_turn: bytes) -> int:
+    return int.from_bytes(turn_of[:length].ljust(length, bytes([ELSEWHERE])).translate(takes_turn))
 
 
 def _union(havings: Iterable[bytes], length: int, counts: bytes = _IS_ONE) -> int:
@@ -179,3 +191,8 @@ class PeerProgress:
         if now - self._heard.get(peer, now) > _SILENCE * self._patience:
             return False
         return now - self._last.get(peer, (-1, now))[1] <= self._patience
+
+    def speaks(self, peer: str, now: float) -> bool:
+        """Tell whether a node answered lately, or is yet to be heard of: it may wait for the same as this one."""
+        heard = self._heard.get(peer, self._last.get(peer, (-1, now))[1])
+        return now - heard <= self._patience

@@ -14,26 +14,24 @@ MOST_FAILURES = 16
 class AbleGiver(NamedTuple):
     """A node that has what is wanted, and may be asked for it.
 
-    ``upstream``: it stands before the source. ``distance``: more is farther away. ``asked``: what it gives this node at
-    the moment. ``busy``: it said lately that it gives to all together as much as it may.
+    ``distance``: more is farther away. ``linked``: it is of another group. ``asked``: what it gives this node at the
+    moment. ``busy``: it said lately that it gives to all together as much as it may.
     """
 
     peer: str
-    upstream: bool = False
     distance: int = 0
+    linked: bool = False
     asked: int = 0
     busy: bool = False
 
 
 def nearest_giver(able: Sequence[AbleGiver], most: int) -> str | None:
-    """Return whom to ask: of those that are not busy the nearest, of those that of which the least is asked.
+    """Return whom to ask: of those that are not busy the nearest, if it can be of the own group, that gives the least.
 
-    Those upstream are asked by several groups, so only for what none of the others has. None: all give this node
-    ``most`` at the moment, or more.
+    None: all give this node ``most`` at the moment, or more.
     """
-    beside = [one for one in able if not one.upstream] or able
-    free = [one for one in beside if one.asked < most]
-    return min(free, key=lambda one: (one.busy, one.distance, one.asked)).peer if free else None
+    free = [one for one in able if one.asked < most]
+    return min(free, key=lambda one: (one.busy, one.distance, one.linked, one.asked)).peer if free else None
 
 
 class Givers:

@@ -10,9 +10,10 @@ from itertools import islice
 from math import inf
 
 from stoker_sidecar.fetcher.choosing import last_to_warm
-from stoker_sidecar.fetcher.core.division import OWN, PIECES, Wanted, takes, wanted, wanted_pieces
+from stoker_sidecar.fetcher.core.division import OWN, PIECES, VersionTurns, Wanted, wanted, wanted_pieces
 from stoker_sidecar.fetcher.core.givers import AbleGiver, nearest_giver
 from stoker_sidecar.fetcher.core.source_pace import side_by_side
+from stoker_sidecar.fetcher.core.source_share import ShareGrowth
 from stoker_sidecar.fetcher.download.chosen_order import ChosenOrder
 from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Having, Neighbours
 from stoker_sidecar.fetcher.download.node_division import PATIENCE, Division
@@ -22,8 +23,6 @@ from stoker_sidecar.fetcher.download.warming import MarkedOrder, WarmPass
 from stoker_sidecar.fetcher.download.wishes import GivenCopy, Wish, Wishes, WishKey
 from stoker_sidecar.version.manifest import Entry
 
-# Seconds in which nothing came at all, after which nobody is waited for any more in this pass.
-_STUCK = 3 * PATIENCE
 # Seconds between two questions what the others have: at first, later, and of a version of so many inodes, an answer
 # about which costs each of them some 8 ms.
 _LOOK_FIRST, _LOOK, _LOOK_SELDOM, _LOOK_INODES = 0.05, 0.5, 3.0, 1_000_000
@@ -46,7 +45,8 @@ _ARE_PIECES = bytes(int(turn == PIECES) for turn in range(256))
 class DividedPass(WarmPass):
     """A WarmPass that fetches this node's share from the source, and the others' from them, as they have it.
 
-    What nobody else has for ``PATIENCE`` is fetched from the source as well. ``meet`` gives the neighbours.
+    What nobody else has for ``PATIENCE`` is fetched from the source as well; what other groups are to fetch, after more
+    than that in which nothing came. ``meet`` gives the neighbours.
     """
 
     division: Division = field(kw_only=True)
@@ -58,12 +58,11 @@ class DividedPass(WarmPass):
     _tries: Counter[tuple[WishKey, str]] = field(default_factory=Counter)
     _copying: dict[WishKey, GivenCopy] = field(default_factory=dict)
     _busy: dict[str, float] = field(default_factory=dict)  # when a node said so last
-    _turn_of: bytes = b""
-    # Of files, and of pieces: which turns are this node's, and whether it waits for those upstream.
+    _turns: VersionTurns = field(init=False)
+    _growth: ShareGrowth = field(init=False)
+    # Of files, and of pieces: which turns are this node's.
     _takes: bytes = b""
-    _waits: bool = True
     _takes_pieces: bytes = b""
-    _waits_for_pieces: bool = True
     _alive: "set[str]" = field(default_factory=set)  # those that get on
     _helps: bool = False  # it was looked for what another node has yet to fetch
     _sharing: int = 1  # nodes that get on, this one among them
@@ -71,7 +70,6 @@ class DividedPass(WarmPass):
     _others: OthersShares = field(init=False)
     _landed_at: float = field(init=False)
     _last_left: int = -1  # an inode that is to be warmed, and was missing when that was looked at last
-    _alone: bool = False
     _news: asyncio.Event = field(default_factory=asyncio.Event)  # for what others give
     _told: asyncio.Event = field(default_factory=asyncio.Event)  # another node has more
     _own_pieces: Wishes = field(default_factory=Wishes)
@@ -85,9 +83,10 @@ class DividedPass(WarmPass):
         version, self._landed_at = self.fetching.version, self.limits.clock()
         self._others = OthersShares(self.division, self.limits.clock)
         self.fetching.context.givers.begin()
-        self._turn_of = await self.division.prepare(version, self.fetching.tuning)
+        self._growth = ShareGrowth(self.division.share, PATIENCE)
+        self._turns = await self.division.prepare(version, self.fetching.tuning, self._growth.share)
         async with self.meet() as self._neighbours:
-            others = (*self.division.peers, *self.division.upstream)
+            others = self.division.asked
             looking = [asyncio.create_task(self._ask_once(peer)) for peer in others]
             try:
                 await asyncio.wait(looking, timeout=_FIRST_ANSWERS)
@@ -182,15 +181,16 @@ class DividedPass(WarmPass):
 
     def _help(self) -> Wish | None:
         """Return a piece that another node has yet to fetch; None: there are too few, or it was looked for before."""
-        if self._helps or self._waits_for_pieces or self._sharing == 1:
+        if self._helps or self._sharing == 1:
             return None
         self._helps = True  # until what the others say is weighed anew
-        return self._others.yet_to_begin(islice(self._pieced(), _MOST_LEFT), self._here, self._near())
+        left = islice(self._pieced(), _MOST_LEFT)
+        return self._others.yet_to_begin(left, self._turns.pieces, self._here, self._near())
 
     def _may_begin_own(self) -> bool:
         """Tell whether the next file of this node's share may be asked for; one that nobody waits for always may."""
         following = self._upcoming.following(_MOST_LEFT)
-        if not following or self._turn_of[following[0].ino] == OWN:
+        if not following or self._turns.files[following[0].ino] == OWN:
             return True
         most = self._side_by_side(len(following), following[0].size, self._slots())
         return self._in_flight - len(self._fetching) < most
@@ -243,8 +243,8 @@ class DividedPass(WarmPass):
         able = [
             AbleGiver(
                 peer,
-                upstream=peer in division.upstream,
                 distance=distance_of.get(peer, 0),
+                linked=peer in division.links,
                 asked=asked[peer],
                 busy=now - self._busy.get(peer, -inf) < _BUSY,
             )
@@ -297,8 +297,8 @@ class DividedPass(WarmPass):
 
     async def _ask_on(self, peer: str) -> None:
         """Ask one node again and again what it has; one that does not answer keeps nobody else waiting."""
-        others, wait = len(self.division.peers) + len(self.division.upstream), _LOOK_FIRST
-        load = max(1.0, len(self._turn_of) * others / _LOOK_INODES)
+        others, wait = len(self.division.asked), _LOOK_FIRST
+        load = max(1.0, len(self._turns.files) * others / _LOOK_INODES)
         while True:
             await self._ask_once(peer)
             having = self._having.get(peer)
@@ -312,7 +312,8 @@ class DividedPass(WarmPass):
             self._having.pop(peer, None)
             return
         before = self._having.get(peer)
-        said = await self._neighbours.having(peer, len(self._turn_of), before.number if before is not None else -1)
+        inodes, number = len(self._turns.files), before.number if before is not None else -1
+        said = await self._neighbours.having(peer, inodes, number)
         arrived = -1 if said is None else said.arrived
         if said is not None and said.choice != self.division.choice:
             arrived = 0  # what comes to it is not what it would be waited for
@@ -323,11 +324,15 @@ class DividedPass(WarmPass):
 
     async def _weigh_on(self) -> None:
         """Decide anew when another node has more, and now and then; of a large version not as often."""
-        rest = min(_LOOK, max(_LOOK_FIRST, _LOOK * len(self._turn_of) / _LOOK_INODES))
+        rest = min(_LOOK, max(_LOOK_FIRST, _LOOK * len(self._turns.files) / _LOOK_INODES))
         while True:
             await self.limits.sleep(rest)
             await self._until_told(_LOOK - rest)
             self._told.clear()
+            if self._growth.grows(self._landed_at, self.limits.clock()):
+                self._turns = await self.division.prepare(
+                    self.fetching.version, self.fetching.tuning, self._growth.share
+                )
             self._weigh()
 
     async def _until_told(self, most: float) -> None:
@@ -340,24 +345,18 @@ class DividedPass(WarmPass):
 
     def _weigh(self) -> None:
         """Decide anew what is whose, by what the others have and how they get on."""
-        division, now, givers = self.division, self.limits.clock(), self.fetching.context.givers
-        # Whatever the others say of how they get on: where nothing comes they are not waited for any more.
-        self._alone = self._alone or self._neighbours is None or now - self._landed_at > _STUCK
-        others = () if self._alone else (*division.peers, *division.upstream)
-        alive = {peer for peer in others if givers.may_ask(peer) and division.progress.gets_on(peer, now)}
-        self._alive, self._sharing, self._helps = alive, 1 + len(alive), False
-        self._takes, self._waits = self._shares(alive)
-        self._takes_pieces, self._waits_for_pieces = self._shares({one for one in alive if givers.may_ask_pieces(one)})
+        givers, now, division = self.fetching.context.givers, self.limits.clock(), self.division
+        asks = self._asks(givers.may_ask)
+        self._alive = {peer for peer in division.asked if asks(peer) and division.progress.gets_on(peer, now)}
+        self._sharing, self._helps = 1 + len(self._alive), False
+        self._takes = division.takes(self._growth, asks, now)
+        self._takes_pieces = division.takes(self._growth, self._asks(givers.may_ask_pieces), now)
         self._decide()
         self._landed.set()
         self._news.set()
 
-    def _shares(self, alive: Collection[str]) -> tuple[bytes, bool]:
-        """Return which turns are this node's, and whether those upstream are waited for, where these get on."""
-        division = self.division
-        positions = {at for at, peer in division.others.items() if peer in alive}
-        own = takes(division.position, len(division.peers) + 1, positions)
-        return own, any(peer in alive for peer in division.upstream)
+    def _asks(self, may_ask: Callable[[str], bool]) -> Callable[[str], bool]:
+        return may_ask if self._neighbours is not None else lambda _: False
 
     def _decide(self) -> None:
         """Decide what comes from where.
@@ -369,20 +368,13 @@ class DividedPass(WarmPass):
                 copy.task.cancel()
                 self._refused.setdefault(key, set()).add(copy.giver)
                 self.fetching.context.givers.failed(copy.giver, late=True)
-        turn_of = bytearray(self._turn_of)
+        turn_of = bytearray(self._turns.files)
         refused = {ino for ino, chunk in self._refused if chunk is None and self._is_left_to_us(ino, chunk)}
         for ino in {*refused, *self.fetching.version.parts}:
             turn_of[ino] = PIECES if turn_of[ino] == PIECES else OWN
-        near, far = self._havings()
-        found = wanted(
-            bytes(turn_of),
-            self._takes,
-            [having.files for having in near],
-            [having.files for having in far],
-            waits=self._waits,
-        )
+        found = wanted(bytes(turn_of), self._takes, [having.files for having in self._having.values()])
         self._upcoming = self._sighted(self._in_order(found.from_source))
-        self._given = Wishes(Wish(entry) for entry in self._in_order(found.from_others))
+        self._given = Wishes(Wish(entry) for entry in self._in_order(found.from_others, self.division.begin))
         self._own_pieces = Wishes(self._pieces(own=True))
         self._given_pieces = Wishes(self._pieces(own=False))
 
@@ -395,42 +387,43 @@ class DividedPass(WarmPass):
         havings = (having for peer, having in self._having.items() if peer not in refused and may_ask(peer))
         return not any(having.has(ino, chunk) for having in havings)
 
-    def _havings(self, may_ask: Callable[[str], bool] = lambda _: True) -> tuple[list[Having], list[Having]]:
-        upstream = self.division.upstream
-        known = [(peer, having) for peer, having in self._having.items() if may_ask(peer)]
-        near = [having for peer, having in known if peer not in upstream]
-        return near, [having for peer, having in known if peer in upstream]
-
-    def _in_order(self, marks: bytes) -> Iterator[Entry]:
-        """Yield those of the marked files that are to be warmed, missing and not under way."""
+    def _in_order(self, marks: bytes, begin: float = 0.0) -> Iterator[Entry]:
+        """Yield those of the marked files that are to be warmed, missing and not under way; see ``_left_of``."""
         busy = self.fetching.busy() | {*self._runs.values()}
-        for entry in self._left_of(marks):
+        for entry in self._left_of(marks, begin):
             if not self._is_coming((entry.ino, None)) and entry.ino not in busy:
                 yield entry
 
-    def _left_of(self, marks: bytes) -> Iterator[Entry]:
-        """Yield those of the marked files that are to be warmed and missing: path by path, or else by rank."""
+    def _left_of(self, marks: bytes, begin: float = 0.0) -> Iterator[Entry]:
+        """Yield those of the marked files that are to be warmed and missing: path by path, or else by rank.
+
+        ``begin``: where it begins in each rank, as a part of all inodes; what lies before comes last.
+        """
         version, tuning = self.fetching.version, self.fetching.tuning
         if version.chosen.selection is not None:
             yield from ChosenOrder(version, version.chosen.selection, marks)
             return
+        at = int(begin * len(marks))
         for rank in tuning.ranks:
             of_rank = int.from_bytes(tuning.of_rank(rank, version.manifest.last_ino)) & int.from_bytes(marks)
-            yield from MarkedOrder(version, of_rank.to_bytes(len(marks)))
+            ranked = of_rank.to_bytes(len(marks))
+            yield from MarkedOrder(version, bytes(at) + ranked[at:])
+            if at:
+                yield from MarkedOrder(version, ranked[:at].ljust(len(marks), b"\0"))
 
-    def _pieced(self) -> Iterator[Entry]:
+    def _pieced(self, begin: float = 0.0) -> Iterator[Entry]:
         """Yield the files that go in pieces, are to be warmed and are missing, in their order."""
-        return self._left_of(self._turn_of.translate(_ARE_PIECES))
+        return self._left_of(self._turns.files.translate(_ARE_PIECES), begin)
 
     def _pieces(self, *, own: bool) -> Iterator[Wish]:
         """Yield the pieces of those files that are to come from the source, or from other nodes."""
-        for entry in self._pieced():
+        begin = 0.0 if own else self.division.begin
+        for entry in self._pieced(begin):
             found = self._wanted_pieces(entry)
             marked = found.from_source if own else found.from_others
-            chunk = marked.find(1)
-            while chunk >= 0:
-                yield Wish(entry, chunk)
-                chunk = marked.find(1, chunk + 1)
+            at = int(begin * len(marked))
+            yield from (Wish(entry, chunk) for chunk in _marked(marked, at, len(marked)))
+            yield from (Wish(entry, chunk) for chunk in _marked(marked, 0, at))
 
     def _wanted_pieces(self, entry: Entry) -> Wanted:
         count, part = chunk_count(entry.size), self.fetching.version.parts.get(entry.ino)
@@ -443,9 +436,9 @@ class DividedPass(WarmPass):
             int(not believed or chunk in doubted or self._is_left_to_us(entry.ino, chunk)) for chunk in range(count)
         )
         asked = self.fetching.context.givers.may_ask_pieces
-        near, far = ([one.of(entry.ino, count) for one in some] for some in self._havings(asked))
-        whose, waits = self._takes_pieces, self._waits_for_pieces
-        found = wanted_pieces(entry.ino, whose, here, near, far, refused=refused, waits=waits)
+        havings = [having.of(entry.ino, count) for peer, having in self._having.items() if asked(peer)]
+        turn_of = self._turns.pieces.get(entry.ino, b"")
+        found = wanted_pieces(turn_of, self._takes_pieces, here, havings, refused=refused)
         return found._replace(
             from_source=bytes(one & (not told) for one, told in zip(found.from_source, coming, strict=True))
         )
@@ -461,6 +454,13 @@ class DividedPass(WarmPass):
     def _near(self) -> dict[str, Having]:
         """Return what those have that get on."""
         return {peer: having for peer, having in self._having.items() if peer in self._alive}
+
+
+def _marked(marks: bytes, begin: int, end: int) -> Iterator[int]:
+    chunk = marks.find(1, begin, end)
+    while chunk >= 0:
+        yield chunk
+        chunk = marks.find(1, chunk + 1, end)
 
 
 def _first(chunks: bytearray) -> bytes:

@@ -37,12 +37,16 @@ class OthersShares:
         return found
 
     def yet_to_begin(
-        self, entries: Iterable[Entry], here: Callable[[Entry], bytes], havings: Mapping[str, Having]
+        self,
+        entries: Iterable[Entry],
+        turns: Mapping[int, bytes],
+        here: Callable[[Entry], bytes],
+        havings: Mapping[str, Having],
     ) -> Wish | None:
         """Return a piece that its node has yet to ask the source for, so that another may; None: there are too few.
 
-        The last one of the ``entries``, since that node goes on from the first. ``here``: of a file, a byte a piece, 1
-        where it is here or on its way.
+        The last one of the ``entries``, since that node goes on from the first. ``turns``: of pieces, by inode.
+        ``here``: of a file, a byte a piece, 1 where it is here or on its way.
         """
         peers = {at: peer for at, peer in self.division.others.items() if peer in havings}
         nodes, alive = len(self.division.peers) + 1, {*peers, self.division.position}
@@ -52,7 +56,7 @@ class OthersShares:
             count, at_hand = chunk_count(entry.size), here(entry)
             said = [having.of(entry.ino, count) for having in havings.values()]
             for at, share in shares.items():
-                marked = not_begun(entry.ino, share, at_hand, said)
+                marked = not_begun(turns.get(entry.ino, b""), share, at_hand, said)
                 left[at] += (Wish(entry, chunk) for chunk, one in enumerate(marked) if one)
         whose = helped({at: len(wishes) for at, wishes in left.items()}, len(alive))
         return left[whose][-1] if whose is not None else None

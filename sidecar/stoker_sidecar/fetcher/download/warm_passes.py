@@ -5,6 +5,7 @@ from pathlib import Path
 
 from stoker_api.node_dataset import NodeDataset
 from stoker_sidecar.fetcher.core.lanes import WarmShare
+from stoker_sidecar.fetcher.core.source_share import SourceShare
 from stoker_sidecar.fetcher.download.divided_pass import DividedPass
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.neighbours import Meet
@@ -30,12 +31,12 @@ class WarmPasses:
     ) -> WarmPass:
         """Make the pass over a version of the dataset ``config``."""
         digest = fetching.version.paths.folder.name
-        others = (config.peers or config.upstream) if self._allowed else ()
+        others = (config.peers or config.links) if self._allowed else ()
         if not (config.eager and others and digest == config.version and fetching.tuning.divides):
             return WarmPass(fetching, order, limits, share)
-        position, choice = min(config.position, len(config.peers)), fetching.version.chosen.digest
-        near = config.groups.distances
-        division = Division(digest, config.peers, position, config.upstream, choice, near)
+        groups, choice = config.groups, fetching.version.chosen.digest
+        position, part = min(config.position, len(config.peers)), SourceShare(groups.first, groups.width)
+        division = Division(digest, config.peers, position, config.links, part, choice, groups.distances)
         if self._division is None or self._division.who != division.who:
             self._division = division.after(self._division)
         met = partial(self._meet, self._meeting, config.uid, digest)

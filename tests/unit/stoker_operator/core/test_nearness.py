@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stoker_operator.core.districts import HolderNode
 from stoker_operator.core.nearness import Distance, NodeSite, distance, site_by, with_distances
-from stoker_operator.core.neighbourhoods import HolderNode, neighbourhoods
+from stoker_operator.core.neighbourhoods import neighbourhoods
 
 ZONE = "topology.kubernetes.io/zone"
 SITES = st.builds(NodeSite, st.sampled_from(["", "z1", "z2"]), st.sampled_from(["", "r1", "r2"]))
@@ -49,7 +50,7 @@ def test_each_is_told_the_distance_of_all_whom_it_asks_or_that_they_are_alike(si
     nodes = [HolderNode(f"n{at}", f"10.0.0.1:{at + 1}", *site) for at, site in enumerate(sites)]
     site_of = {node.address: site for node, site in zip(nodes, sites, strict=True)}
     for name, group in with_distances(neighbourhoods("uid", nodes), nodes).items():
-        asked = (*group.peers, *group.upstream)
+        asked = (*group.peers, *group.links)
         far = [distance(sites[int(name[1:])], site_of[one]) for one in asked]
         assert list(group.distances) == (far if len(set(far)) > 1 else [])
 

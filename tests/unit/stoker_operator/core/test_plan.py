@@ -12,7 +12,7 @@ from stoker_api.dataset_source import Source
 from stoker_api.dataset_status import DatasetStatus
 from stoker_api.meta import ObjectMeta
 from stoker_api.names import Reason
-from stoker_api.node_dataset import NodeDataset
+from stoker_api.node_dataset import EVERYTHING, NodeDataset
 from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDatasetStatus
 from stoker_operator.core.class_limits import ClassTerms
 from stoker_operator.core.dataset_decision import decide_datasets
@@ -289,15 +289,16 @@ def test_nodes_that_are_to_have_a_dataset_are_named_to_each_other() -> None:
     assert entries[1].peers == ("10.0.0.0:8082", "10.0.0.2:8082")
 
 
-def test_many_nodes_are_groups_of_which_one_stands_before_the_source() -> None:
+def test_many_nodes_are_groups_that_divide_what_the_source_is_asked_for() -> None:
     names = [f"n{number:02}" for number in range(20)]
     dataset = listed(make_dataset(cache={"replicas": 20}))
     caches = [_address(make_cache(name), f"10.0.0.{number}:8082") for number, name in enumerate(names)]
     parts = (dataset, *(make_node(name) for name in names), *caches)
     entries = [entry(name, *parts) for name in names]
     assert {len(one.peers) for one in entries} <= set(range(7, 16))
-    assert 8 <= sum(not one.upstream for one in entries) <= 12
-    assert sum(len(one.upstream) for one in entries) == sum(len(one.downstream) for one in entries)
+    shares = {(one.groups.first, one.groups.width) for one in entries}
+    assert (len(shares), sum(width for _, width in shares)) == (2, EVERYTHING)
+    assert all(one.links for one in entries)
 
 
 def test_a_dataset_that_is_to_come_from_the_source_alone_is_divided_by_nobody() -> None:

@@ -228,8 +228,8 @@ async def test_what_is_given_and_refused_is_counted(tmp_path: Path) -> None:
     assert (given.given[UID], given.refused[PeerRefusal.MISSING]) == (3_000_000, 1)
 
 
-async def test_a_node_for_which_this_one_stands_before_the_source_is_answered(tmp_path: Path) -> None:
-    application = files(tmp_path, peers=(), groups=NeighbourGroups(downstream=("127.0.0.1:8082",)))
+async def test_a_node_of_another_group_that_the_operator_named_is_answered(tmp_path: Path) -> None:
+    application = files(tmp_path, peers=(), groups=NeighbourGroups(links=("127.0.0.1:8082",)))
     assert await status_of(application, f"/files/{UID}/{DIGEST}", path="large") == 200
 
 

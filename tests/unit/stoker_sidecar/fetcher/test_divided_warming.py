@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from stoker_api.node_dataset import EVERYTHING
 from stoker_api.nodecache import NodePhase
 from stoker_sidecar.errors import NotYetConfigured
 from stoker_sidecar.fetcher.core.division import COMING
@@ -217,32 +218,47 @@ async def test_a_node_that_comes_later_takes_all_from_the_one_that_has_it(
         assert (second.status().source_bytes, second.status().peer_bytes) == (0, sum(map(len, content.values())))
 
 
-@pytest.mark.parametrize("content", [FILES, ONE], ids=["small files", "one large file"])
-async def test_those_before_the_source_are_asked_before_it(tmp_path: Path, content: dict[str, bytes]) -> None:
+HALF = EVERYTHING // 2
+
+
+def grouped(at: int, *links: str) -> dict[str, Any]:
+    """Return what a node of one of two groups is told."""
+    return {"groups": {"links": links, "first": at * HALF, "width": HALF}}
+
+
+@pytest.mark.parametrize("content", [FILES, SHARDS, ONE], ids=["small files", "shards", "one large file"])
+async def test_groups_divide_a_version_and_give_it_to_each_other_by_links(
+    tmp_path: Path, content: dict[str, bytes]
+) -> None:
     linked = Linked()
     async with nodes(tmp_path, linked, content, count=3) as ((first, second, third), digest):
         linked.nodes = dict(zip(NAMES, (first, second, third), strict=True))
-        await begin(first, digest, 0, count=1)
-        below = [
-            second.configure(
-                listingId="1", version=digest, eager=True, peers=["c:1"], position=0, groups={"upstream": ["a:1"]}
-            ),
-            third.configure(
-                listingId="1", version=digest, eager=True, peers=["b:1"], position=1, groups={"upstream": ["a:1"]}
-            ),
+        begins = [
+            begin(first, digest, 0, **grouped(0, "c:1")),
+            begin(second, digest, 1, **grouped(0)),
+            third.configure(listingId="1", version=digest, eager=True, **grouped(1, "a:1")),
         ]
-        await asyncio.gather(*below)
+        await asyncio.gather(*begins)
         await asyncio.gather(*map(whole, (first, second, third)))
-        assert sum(get.length for get in first.store.gets) == sum(map(len, content.values()))
+        total = sum(map(len, content.values()))
+        assert sum(get.length for get in first.store.gets) == total
         assert second.tree(digest) == third.tree(digest) == content
-        from_above = sum(ask.length for peer, ask in linked.asked if peer == "a:1")
-        assert from_above <= 1.1 * sum(map(len, content.values())), "what one of them has the other takes from it"
+        assert 0.3 * total <= count_of(third, FETCHED_BYTES) <= 0.7 * total
 
 
-async def test_one_before_the_source_that_does_not_get_on_is_waited_for_no_longer_than_that(tmp_path: Path) -> None:
+async def test_what_a_group_that_never_comes_was_to_fetch_is_fetched_here(tmp_path: Path) -> None:
     async with nodes(tmp_path, Alone(Having(b"", 5)), FILES, count=1) as ((node,), digest):
-        await node.configure(listingId="1", version=digest, eager=True, groups={"upstream": ["x:1"]})
+        await node.configure(listingId="1", version=digest, eager=True, **grouped(0, "x:1"))
         await whole_in_time(node)
+        assert node.tree(digest) == FILES
+
+
+async def test_where_no_other_node_answers_nobody_is_waited_for_long(tmp_path: Path) -> None:
+    async with nodes(tmp_path, Alone(None), FILES, count=1) as ((node,), digest):
+        await begin(node, digest, 0, **grouped(0, "x:1"))
+        await eventually(lambda: 0 < node.status().warm_files < len(FILES), 30.0)
+        node.clock.ahead += 11.0
+        await whole(node)
         assert node.tree(digest) == FILES
 
 
@@ -437,7 +453,7 @@ async def test_a_share_of_a_chosen_part_comes_in_the_order_of_its_paths(tmp_path
 
 async def test_one_that_warms_other_paths_is_not_waited_for_as_long_as_it_gets_on(tmp_path: Path) -> None:
     class Elsewhere(Alone):
-        async def having(self, peer: str, inodes: int) -> Having | None:
+        async def having(self, peer: str, inodes: int, after: int = -1) -> Having | None:
             self.given += 1
             return Having(b"", self.given, choice="of another list")
 

@@ -17,6 +17,7 @@ from stoker_sidecar.fetcher.core.division import (
     wanted,
     wanted_pieces,
 )
+from stoker_sidecar.fetcher.core.source_share import ELSEWHERE
 from stoker_sidecar.version.part_files import PIECE
 
 SMALL = 50_000
@@ -24,7 +25,12 @@ SMALL = 50_000
 
 def _turns(sizes: list[int]) -> bytes:
     files = [DividedFile(ino, size, True) for ino, size in enumerate(sizes, start=1)]
-    return bytes(turns(files, len(sizes), sum(sizes)))
+    return turns(files, len(sizes), sum(sizes)).files
+
+
+def _pieces(ino: int, count: int) -> bytes:
+    """Return the turns of the pieces of a large file."""
+    return turns([DividedFile(ino, count * PIECE, True)], ino, 1).pieces[ino]
 
 
 @given(
@@ -44,8 +50,8 @@ def test_each_file_is_fetched_by_one_node_or_by_each_or_in_pieces(sizes: list[in
 def test_of_anothers_pieces_those_are_left_that_nobody_has_or_fetches() -> None:
     theirs, here = takes(1, 2, {0, 1}), b"\1" + bytes(7)
     said = [bytes([0, 0, HAD]), bytes([0, 0, 0, 0, COMING, 7])]
-    assert not_begun(2, theirs, here, said) == b"\0\1\0\1\0\1\0\1"
-    assert not_begun(3, theirs, here, said) == b"\0\0\0\0\0\0\1\0"
+    assert not_begun(_pieces(2, 8), theirs, here, said) == b"\0\1\0\1\0\1\0\1"
+    assert not_begun(_pieces(3, 8), theirs, here, said) == b"\0\0\0\0\0\0\1\0"
 
 
 @given(
@@ -60,7 +66,7 @@ def test_each_missing_piece_is_fetched_by_one_node(
 ) -> None:
     alive = set(range(nodes)) - dead
     have = bytes(byte & 1 for byte in here[:count].ljust(count, b"\0"))
-    takers = [wanted_pieces(ino, takes(at, nodes, alive), have, ()).from_source for at in sorted(alive)]
+    takers = [wanted_pieces(_pieces(ino, count), takes(at, nodes, alive), have, ()).from_source for at in sorted(alive)]
     for piece in range(count):
         assert sum(taken[piece] for taken in takers) == (min(1, len(alive)) if not have[piece] else 0)
 
@@ -69,16 +75,13 @@ def test_each_missing_piece_is_fetched_by_one_node(
     ino=st.integers(1, 1000),
     maps=st.lists(st.binary(min_size=1, max_size=40), min_size=3, max_size=3),
     nodes=st.integers(2, 16),
-    waits=st.booleans(),
 )
-def test_of_a_piece_there_is_one_wish_at_most_and_none_of_what_is_here(
-    ino: int, maps: list[bytes], nodes: int, waits: bool
-) -> None:
-    here, had, above = (bytes(byte & 1 for byte in one) for one in maps)
-    found = wanted_pieces(ino, takes(0, nodes, range(nodes)), here, [had], [above], waits=waits)
+def test_of_a_piece_there_is_one_wish_at_most_and_none_of_what_is_here(ino: int, maps: list[bytes], nodes: int) -> None:
+    here, had, more = (bytes(byte & 1 for byte in one) for one in maps)
+    found = wanted_pieces(_pieces(ino, 40), takes(0, nodes, range(nodes)), here, [had, more])
     for piece, is_here in enumerate(here):
         assert is_here + found.from_source[piece] + found.from_others[piece] <= 1
-        assert not found.from_others[piece] or (had[piece : piece + 1] + above[piece : piece + 1]).count(1)
+        assert not found.from_others[piece] or (had[piece : piece + 1] + more[piece : piece + 1]).count(1)
 
 
 @pytest.mark.parametrize("nodes", [2, 3, 4, 8, 16])
@@ -90,7 +93,10 @@ def test_shares_are_even(nodes: int) -> None:
 
 @pytest.mark.parametrize(("nodes", "most"), [(2, 64), (7, 19), (8, 16), (16, 8)])
 def test_of_one_large_file_no_node_fetches_much_more_than_another(nodes: int, most: int) -> None:
-    shares = [sum(wanted_pieces(7, takes(at, nodes, range(nodes)), bytes(128), ()).from_source) for at in range(nodes)]
+    shares = [
+        sum(wanted_pieces(_pieces(7, 128), takes(at, nodes, range(nodes)), bytes(128), ()).from_source)
+        for at in range(nodes)
+    ]
     assert max(shares) <= most
 
 
@@ -108,7 +114,7 @@ def test_a_shard_of_very_many_is_whole() -> None:
 
 def test_what_no_checksum_proves_is_fetched_by_each() -> None:
     files = [DividedFile(1, SMALL, False), DividedFile(2, SMALL, True)]
-    assert [turn == OWN for turn in turns(files, 2, 10**9)[1:]] == [True, False]
+    assert [turn == OWN for turn in turns(files, 2, 10**9).files[1:]] == [True, False]
 
 
 def test_what_another_node_has_comes_from_there_whose_turn_it_was() -> None:
@@ -117,19 +123,19 @@ def test_what_another_node_has_comes_from_there_whose_turn_it_was() -> None:
     assert decided == (bytes([0, 0, 0, 1, 0]), bytes([1, 1, 0, 0, 0]))
 
 
-def test_of_those_before_the_source_only_the_own_share_is_taken() -> None:
-    turn_of = bytes([0, 1, 0, OWN])
-    decided = wanted(turn_of, takes(0, 2, {0, 1}), (), [bytes([1, 1, 0, 1])], waits=True)
-    assert decided == (bytes([0, 0, 0, 1]), bytes([1, 0, 0, 0]))
+def test_what_another_group_is_to_fetch_is_only_taken_where_somebody_has_it() -> None:
+    turn_of = bytes([0, ELSEWHERE, ELSEWHERE, OWN])
+    decided = wanted(turn_of, takes(0, 2, ()), [bytes([0, 1, 0, 0])])
+    assert decided == (bytes([1, 0, 0, 1]), bytes([0, 1, 0, 0]))
 
 
-def test_what_those_before_the_source_do_not_get_is_fetched_from_the_source() -> None:
-    decided = wanted(bytes([0, 1]), takes(0, 2, {0, 1}), (), [bytes(2)], waits=False)
-    assert decided == (bytes([1, 0]), bytes(2))
+def test_who_is_alone_fetches_what_another_group_was_to() -> None:
+    decided = wanted(bytes([0, 1, ELSEWHERE, PIECES]), takes(0, 2, (), alone=True), ())
+    assert decided == (bytes([1, 1, 1, 0]), bytes(4))
 
 
 def test_a_piece_that_another_node_failed_to_give_is_fetched_from_the_source() -> None:
-    decided = wanted_pieces(0, takes(0, 2, {0, 1}), bytes(4), [b"\1\1\1\1"], refused=b"\0\1", waits=True)
+    decided = wanted_pieces(bytes(4), takes(0, 2, {0, 1}), bytes(4), [b"\1\1\1\1"], refused=b"\0\1")
     assert decided == (bytes([0, 1, 0, 0]), bytes([1, 0, 1, 1]))
 
 
@@ -151,3 +157,12 @@ def test_a_node_that_falls_silent_is_waited_for_less_long_than_one_that_is_yet_t
         progress.told("begins", -1, now)
         progress.told("died", 5 if now == 0.0 else -1, now)
     assert (progress.gets_on("begins", 6.0), progress.gets_on("died", 6.0)) == (True, False)
+
+
+def test_a_node_that_answers_speaks_although_nothing_comes_to_it() -> None:
+    progress = PeerProgress(patience=10.0)
+    for now in (0.0, 10.0, 20.0):
+        progress.told("waits", 5, now)
+        progress.told("gone", -1, now)
+    assert [progress.speaks("waits", 20.0), progress.gets_on("waits", 20.0)] == [True, False]
+    assert [progress.speaks("gone", now) for now in (10.0, 20.0)] == [True, False]

@@ -64,9 +64,9 @@ NEAR, FAR = AbleGiver("near", distance=0), AbleGiver("far", distance=2)
         ([NEAR._replace(busy=True)], "near"),
         ([FAR._replace(asked=4), NEAR._replace(asked=4)], None),
         ([NEAR._replace(asked=2), AbleGiver("as near", asked=1)], "as near"),
-        ([NEAR._replace(upstream=True), FAR], "far"),
-        ([NEAR._replace(upstream=True), FAR._replace(asked=4)], None),
-        ([FAR._replace(upstream=True), NEAR._replace(upstream=True)], "near"),
+        ([NEAR._replace(linked=True), AbleGiver("as near", asked=3)], "as near"),
+        ([NEAR._replace(linked=True), AbleGiver("as near", asked=4)], "near"),
+        ([FAR, NEAR._replace(linked=True)], "near"),
     ],
 )
 def test_the_nearest_that_is_not_busy_is_asked(able: list[AbleGiver], asked: str | None) -> None:
