@@ -1,0 +1,34 @@
+"""A mount without `--warm` that is read whole becomes native; its fetcher is told whether to fetch what is left."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.stoker_mount import StokerMount
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.root
+FILES = {f"set/{n}/{n}.bin": bytes([n]) * 100_000 for n in range(8)}
+
+
+def _commands(stoker: StokerMount) -> str:
+    """Return the command lines of its processes; the keeper's has the fetcher's, which it starts by a zygote."""
+    return "\n".join(Path(f"/proc/{pid}/cmdline").read_text() for pid in stoker.processes())
+
+
+def test_what_was_read_whole_is_native_and_read_on(stoker: StokerMount) -> None:
+    stoker.mount()
+    before = stoker.mode()
+    with (stoker.data / "0" / "0.bin").open("rb") as held:
+        found = {f"set/{n}/{n}.bin": (stoker.data / str(n) / f"{n}.bin").read_bytes() for n in range(8)}
+        wait_until(lambda: not stoker.mode().startswith(("fuse", "overlay")))
+        assert (before.startswith(("fuse", "overlay")), found) == (True, FILES)
+        assert held.read() == FILES["set/0/0.bin"]
+
+
+@pytest.mark.parametrize(("options", "told"), [((), "Auto"), (("--no-last-files",), "Off")])
+def test_the_fetcher_is_told_whether_the_rest_is_fetched(
+    stoker: StokerMount, options: tuple[str, ...], told: str
+) -> None:
+    stoker.mount(*options)
+    assert f"--last-files={told}" in _commands(stoker)
