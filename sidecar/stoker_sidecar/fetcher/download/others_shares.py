@@ -41,8 +41,8 @@ class OthersShares:
     ) -> Wish | None:
         """Return a piece that its node has yet to ask the source for, so that another may; None: there are too few.
 
-        The last one of the ``entries``, since that node goes on from the first. ``here``: of a file, a byte a piece, 1
-        where it is here or on its way.
+        One of the last of the ``entries``, since that node goes on from the first. ``here``: of a file, a byte a piece,
+        1 where it is here or on its way.
         """
         peers = {at: peer for at, peer in self.division.others.items() if peer in havings}
         nodes, alive = len(self.division.peers) + 1, {*peers, self.division.position}
@@ -54,5 +54,5 @@ class OthersShares:
             for at, share in shares.items():
                 marked = not_begun(entry.ino, share, at_hand, said)
                 left[at] += (Wish(entry, chunk) for chunk, one in enumerate(marked) if one)
-        whose = helped({at: len(wishes) for at, wishes in left.items()}, len(alive))
-        return left[whose][-1] if whose is not None else None
+        chosen = helped({at: len(wishes) for at, wishes in left.items()}, self.division.position, nodes)
+        return left[chosen[0]][-chosen[1]] if chosen is not None else None
