@@ -1,6 +1,6 @@
 """What other nodes say that they fetch of large files, and what they have yet to: so that nobody fetches it twice."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from stoker_sidecar.fetcher.core.division import COMING, not_begun, takes
@@ -10,6 +10,18 @@ from stoker_sidecar.fetcher.download.node_division import PATIENCE, Division
 from stoker_sidecar.fetcher.download.parts import chunk_count
 from stoker_sidecar.fetcher.download.wishes import Wish, WishKey
 from stoker_sidecar.version.manifest import Entry
+
+
+# Pieces that a node has yet to begin, of those that are looked for: the last of them is far enough from the first.
+_ENOUGH = 64
+
+
+def _places(marks: bytes, mark: int) -> Iterator[int]:
+    """Yield where it is: most files have thousands of pieces, and few such."""
+    at = marks.find(mark)
+    while at >= 0:
+        yield at
+        at = marks.find(mark, at + 1)
 
 
 @dataclass
@@ -31,9 +43,8 @@ class OthersShares:
         now, count = self.clock(), chunk_count(entry.size)
         found = [False] * count
         for having in havings.values():
-            for chunk, said in enumerate(having.of(entry.ino, count)[:count]):
-                if said == COMING:
-                    found[chunk] = now - self._claimed.setdefault((entry.ino, chunk), now) < PATIENCE
+            for chunk in _places(having.of(entry.ino, count)[:count], COMING):
+                found[chunk] = now - self._claimed.setdefault((entry.ino, chunk), now) < PATIENCE
         return found
 
     def yet_to_begin(
@@ -52,7 +63,8 @@ class OthersShares:
             count, at_hand = chunk_count(entry.size), here(entry)
             said = [having.of(entry.ino, count) for having in havings.values()]
             for at, share in shares.items():
-                marked = not_begun(entry.ino, share, at_hand, said)
-                left[at] += (Wish(entry, chunk) for chunk, one in enumerate(marked) if one)
+                left[at] += (Wish(entry, chunk) for chunk in _places(not_begun(entry.ino, share, at_hand, said), 1))
+            if max(map(len, left.values()), default=0) >= _ENOUGH:
+                break
         chosen = helped({at: len(wishes) for at, wishes in left.items()}, self.division.position, nodes)
         return left[chosen[0]][-chosen[1]] if chosen is not None else None
