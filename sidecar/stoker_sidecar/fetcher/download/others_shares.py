@@ -11,7 +11,6 @@ from stoker_sidecar.fetcher.download.parts import chunk_count
 from stoker_sidecar.fetcher.download.wishes import Wish, WishKey
 from stoker_sidecar.version.manifest import Entry
 
-
 # Pieces that a node has yet to begin, of those that are looked for: the last of them is far enough from the first.
 _ENOUGH = 64
 
