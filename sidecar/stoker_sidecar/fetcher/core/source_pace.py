@@ -18,11 +18,14 @@ def side_by_side(left: int, size: int, most: int) -> int:
     return min(most, max(_LEAST_SMALL if size <= _SMALL else 1, left // _SIDE_BY_SIDE))
 
 
-def helped(left: Mapping[int, int], sharing: int) -> int | None:
-    """Return the node that another fetches a piece for which has none of its own left; None: none.
+def helped(left: Mapping[int, int], position: int, nodes: int) -> tuple[int, int] | None:
+    """Return the node that the one at ``position`` of ``nodes`` fetches a piece for, and which; None: none.
 
-    ``left``: those that each has not begun, by its position. It must have more than it, and whoever else helps, may
-    begin until they hear of it: else two would fetch the same. ``sharing``: all nodes that get on.
+    ``left``: those that each has not begun, by its position. The piece is counted from the last one, 1. It is never the
+    first, which its node begins next; and each of those that help counts by its own distance, so that no two fetch the
+    same before they hear of it.
     """
-    most = max(left, key=lambda position: left[position], default=None)
-    return most if most is not None and left[most] >= 2 * (sharing - 1) else None
+    for other, count in sorted(left.items(), key=lambda each: (-each[1], each[0])):
+        if (distance := (position - other) % nodes) < count:
+            return other, distance
+    return None

@@ -1,6 +1,6 @@
 """What other nodes say that they fetch of large files, and what they have yet to: so that nobody fetches it twice."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from stoker_sidecar.fetcher.core.division import COMING, not_begun, takes
@@ -10,6 +10,17 @@ from stoker_sidecar.fetcher.download.node_division import PATIENCE, Division
 from stoker_sidecar.fetcher.download.parts import chunk_count
 from stoker_sidecar.fetcher.download.wishes import Wish, WishKey
 from stoker_sidecar.version.manifest import Entry
+
+# Pieces that a node has yet to begin, of those that are looked for: the last of them is far enough from the first.
+_ENOUGH = 64
+
+
+def _places(marks: bytes, mark: int) -> Iterator[int]:
+    """Yield where it is: most files have thousands of pieces, and few such."""
+    at = marks.find(mark)
+    while at >= 0:
+        yield at
+        at = marks.find(mark, at + 1)
 
 
 @dataclass
@@ -31,9 +42,8 @@ class OthersShares:
         now, count = self.clock(), chunk_count(entry.size)
         found = [False] * count
         for having in havings.values():
-            for chunk, said in enumerate(having.of(entry.ino, count)[:count]):
-                if said == COMING:
-                    found[chunk] = now - self._claimed.setdefault((entry.ino, chunk), now) < PATIENCE
+            for chunk in _places(having.of(entry.ino, count)[:count], COMING):
+                found[chunk] = now - self._claimed.setdefault((entry.ino, chunk), now) < PATIENCE
         return found
 
     def yet_to_begin(
@@ -45,7 +55,7 @@ class OthersShares:
     ) -> Wish | None:
         """Return a piece that its node has yet to ask the source for, so that another may; None: there are too few.
 
-        The last one of the ``entries``, since that node goes on from the first. ``turns``: of pieces, by inode.
+        One of the last of the ``entries``, since that node goes on from the first. ``turns``: of pieces, by inode.
         ``here``: of a file, a byte a piece, 1 where it is here or on its way.
         """
         peers = {at: peer for at, peer in self.division.others.items() if peer in havings}
@@ -57,6 +67,8 @@ class OthersShares:
             said = [having.of(entry.ino, count) for having in havings.values()]
             for at, share in shares.items():
                 marked = not_begun(turns.get(entry.ino, b""), share, at_hand, said)
-                left[at] += (Wish(entry, chunk) for chunk, one in enumerate(marked) if one)
-        whose = helped({at: len(wishes) for at, wishes in left.items()}, len(alive))
-        return left[whose][-1] if whose is not None else None
+                left[at] += (Wish(entry, chunk) for chunk in _places(marked, 1))
+            if max(map(len, left.values()), default=0) >= _ENOUGH:
+                break
+        chosen = helped({at: len(wishes) for at, wishes in left.items()}, self.division.position, nodes)
+        return left[chosen[0]][-chosen[1]] if chosen is not None else None

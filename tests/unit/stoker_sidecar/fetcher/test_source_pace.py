@@ -24,8 +24,17 @@ def test_the_last_small_files_do_not() -> None:
 
 
 def test_who_has_most_left_is_helped() -> None:
-    assert helped({1: 2, 2: 5, 3: 4}, 3) == 2
+    assert helped({1: 2, 2: 5, 3: 4}, 0, 4) == (2, 2)
 
 
-def test_who_may_begin_all_that_it_has_left_before_it_hears_of_it_is_not_helped() -> None:
-    assert (helped({1: 1}, 2), helped({1: 2}, 2), helped({1: 5, 2: 5}, 4), helped({}, 2)) == (None, 1, None, None)
+def test_what_its_node_begins_next_is_left_to_it() -> None:
+    assert helped({1: 1}, 0, 2) is None
+    assert helped({1: 2}, 0, 2) == (1, 1)
+
+
+@given(left=st.dictionaries(st.integers(0, 7), st.integers(0, 40)), nodes=st.integers(8, 16))
+def test_no_two_that_help_at_the_same_time_fetch_the_same(left: dict[int, int], nodes: int) -> None:
+    helping = [at for at in range(nodes) if not left.get(at)]
+    found = [one for at in helping if (one := helped(left, at, nodes)) is not None]
+    assert len(found) == len(set(found))
+    assert all(1 <= place < left[whose] for whose, place in found)
