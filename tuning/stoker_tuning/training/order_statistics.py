@@ -49,9 +49,9 @@ def followed(positions: Sequence[int], memory: int = 16) -> tuple[float, list[in
 
     Readers that take turns each go on where they were; so this is near 1 in order, also for several readers.
     """
-    heads = [
-        position
-        for index, position in enumerate(positions)
-        if position - 1 not in positions[max(0, index - memory) : index]
-    ]
+    heads, last = list[int](), dict[int, int]()
+    for index, position in enumerate(positions):
+        if last.get(position - 1, -memory - 1) < index - memory:
+            heads.append(position)
+        last[position] = index
     return (1 - len(heads) / len(positions) if positions else 0.0), heads

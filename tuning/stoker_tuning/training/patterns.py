@@ -89,11 +89,12 @@ def _among_files(touches: Sequence[Touch], units: int) -> PatternJudgement:
         by_reader[touch.reader].append(touch.unit)
     near, heads = followed(positions, _MEMORY)
     step, step_share = _frequent_steps(list(by_reader.values()))
-    pattern, confidence = _pattern(positions, near, heads, (step, step_share), units)
+    correlation = rank_correlation(positions)
+    pattern, confidence = _pattern(positions, near, heads, (step, step_share), units, correlation)
     return PatternJudgement(
         pattern,
         round(confidence * _by_number(len(touches)), 3),
-        round(rank_correlation(positions), 3),
+        round(correlation, 3),
         round(runs_score(positions), 2),
         round(near, 3),
         step,
@@ -102,7 +103,12 @@ def _among_files(touches: Sequence[Touch], units: int) -> PatternJudgement:
 
 
 def _pattern(
-    positions: Sequence[int], near: float, heads: Sequence[int], step: tuple[int, float], units: int
+    positions: Sequence[int],
+    near: float,
+    heads: Sequence[int],
+    step: tuple[int, float],
+    units: int,
+    correlation: float,
 ) -> tuple[AccessPattern, float]:
     """Name the order: in order by followers, in groups by their heads, strided by steps, else shuffled."""
     chance = min(1.0, _MEMORY / max(1, units))
@@ -112,7 +118,7 @@ def _pattern(
         return AccessPattern.STRIDED, step[1]
     if near >= _SOME_ORDER + chance:
         return AccessPattern.BATCH, near
-    deviations = abs(rank_correlation(positions)) * sqrt(len(positions) - 1)
+    deviations = abs(correlation) * sqrt(len(positions) - 1)
     order = max(0.0, near - chance)
     return AccessPattern.SHUFFLED, (1 - order) * (1.0 if deviations < 3 else 0.5)
 
