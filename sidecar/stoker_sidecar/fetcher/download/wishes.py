@@ -7,6 +7,7 @@ from itertools import islice
 from typing import NamedTuple, Self
 
 from stoker_sidecar.fetcher.download.neighbours import Came
+from stoker_sidecar.fetcher.download.parts import chunk_span
 from stoker_sidecar.version.manifest import Entry
 
 # Seconds until what another node is to give is asked of the source as well, and bytes a second that it may take beside:
@@ -27,6 +28,11 @@ class Wish(NamedTuple):
     def key(self) -> WishKey:
         """The same by the inode."""
         return self.entry.ino, self.chunk
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Its first byte in the file, and how many they are."""
+        return (0, self.entry.size) if self.chunk is None else chunk_span(self.entry.size, self.chunk)
 
 
 class Wishes:

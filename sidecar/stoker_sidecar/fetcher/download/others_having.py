@@ -1,0 +1,67 @@
+"""What the other nodes of a division have of a version: each is asked again and again, at the pace that it bears."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from stoker_sidecar.fetcher.core.givers import Givers
+from stoker_sidecar.fetcher.download.neighbours import Having, Neighbours
+from stoker_sidecar.fetcher.download.node_division import Division
+from stoker_sidecar.fetcher.download.warming import WarmLimits
+
+# Seconds between two questions what the others have: at first, later, and of a version of so many inodes, an answer
+# about which costs each of them some 8 ms.
+LOOK_FIRST, LOOK, LOOK_INODES = 0.05, 0.5, 1_000_000
+_LOOK_SELDOM = 3.0
+
+
+@dataclass
+class OthersHaving:
+    """What others have, ``by_peer``: host:port. ``told`` is set when one of them has more.
+
+    ``neighbours``: None where nobody can be asked. ``inodes``: of the version.
+    """
+
+    division: Division
+    limits: WarmLimits
+    givers: Givers
+    neighbours: Neighbours | None
+    inodes: int
+    by_peer: dict[str, Having] = field(default_factory=dict)
+    told: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def ask_on(self, peer: str) -> None:
+        """Ask one node again and again what it has; one that does not answer keeps nobody else waiting."""
+        others, wait = len(self.division.asked), LOOK_FIRST
+        load = max(1.0, self.inodes * others / LOOK_INODES)
+        while True:
+            await self.ask_once(peer)
+            having = self.by_peer.get(peer)
+            if having is not None and having.number >= 0:  # it answers once it has more
+                wait = min(LOOK, LOOK_FIRST * others)
+            await self.limits.sleep(min(_LOOK_SELDOM, wait * load))
+            wait = min(LOOK, 2 * wait)
+
+    async def ask_once(self, peer: str) -> None:
+        """Ask one node what it has; who may not be asked has nothing."""
+        if self.neighbours is None or not self.givers.may_ask(peer):
+            self.by_peer.pop(peer, None)
+            return
+        before = self.by_peer.get(peer)
+        said = await self.neighbours.having(peer, self.inodes, before.number if before is not None else -1)
+        arrived = -1 if said is None else said.arrived
+        if said is not None and said.choice != self.division.choice:
+            arrived = 0  # what comes to it is not what it would be waited for
+        self.division.progress.told(peer, arrived, self.limits.clock())
+        self.by_peer[peer] = said = said if said is not None else Having(b"", 0)
+        if not said.is_as(before):
+            self.told.set()
+
+    async def until_told(self, most: float) -> None:
+        """Wait until one of them has more, for so many seconds at most."""
+        waiting = asyncio.create_task(self.told.wait()), asyncio.ensure_future(self.limits.sleep(most))
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waiting:
+                one.cancel()
+        self.told.clear()
