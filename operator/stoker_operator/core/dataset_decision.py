@@ -17,9 +17,10 @@ from stoker_operator.core.live_versions import (
     queued_datasets,
     uses_by_node,
 )
+from stoker_operator.core.node_roles import Placement
 from stoker_operator.core.node_states import NodeStates
 from stoker_operator.core.on_time import due_time
-from stoker_operator.core.placement import Placement, place
+from stoker_operator.core.placement import place
 from stoker_operator.core.plan import DatasetPlan, NodePlans, plan_nodes
 from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.tuning import TuningDecision, decide_tuning

@@ -18,8 +18,8 @@ from stoker_operator.core.deletion import Deletion
 from stoker_operator.core.figures import Figures, add_up, node_counts, node_rows
 from stoker_operator.core.int64 import clamp
 from stoker_operator.core.moving import set_moving
+from stoker_operator.core.node_roles import Role
 from stoker_operator.core.node_states import NodeStates
-from stoker_operator.core.placement import Role
 from stoker_operator.core.plan import DatasetPlan, pages_request, wants_warming
 from stoker_operator.core.views import ClusterView, InvalidDataset
 from stoker_operator.core.warm_conditions import set_memory_pinned, set_nodes_found, set_pages_warm

@@ -10,8 +10,8 @@ from stoker_api.meta import format_bytes, format_duration, shortened
 from stoker_api.nodecache import NodePhase
 from stoker_api.warm_paths import WarmPathsStatus, paths_digest
 from stoker_operator.core.int64 import clamp
+from stoker_operator.core.node_roles import Role
 from stoker_operator.core.node_states import NO_SUMMARY, NOWHERE, NodeState, NodeStates, StateSummary
-from stoker_operator.core.placement import Role
 from stoker_operator.core.plan import DatasetPlan
 from stoker_operator.core.warm_parts import is_warm, least_of, part_of
 

@@ -17,14 +17,10 @@ from stoker_operator.core.class_limits import NO_TERMS
 from stoker_operator.core.dataset_size import size_on_node
 from stoker_operator.core.held_states import HeldStates, Moved
 from stoker_operator.core.node_promises import NOTHING, LastRoom, NodePromises, Question, TurnRoom
+from stoker_operator.core.node_roles import Placement, Role
 from stoker_operator.core.node_room import Selections
 from stoker_operator.core.node_states import NodeState
-from stoker_operator.core.placement import (
-    Draft,
-    Placement,
-    Role,
-    by_age_within,
-)
+from stoker_operator.core.placement import Draft, by_age_within
 from stoker_operator.core.placement_turns import Turn, charge_refused, pod_nodes, turn_of
 from stoker_operator.core.quota import QuotaBook, QuotaShare, Tenant
 from stoker_operator.core.replica_share import asks_for_share, last_share

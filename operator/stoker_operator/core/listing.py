@@ -9,9 +9,9 @@ from stoker_api.dataset import Dataset, RefreshPolicy
 from stoker_api.meta import parse_duration
 from stoker_api.nodecache import ListingResult
 from stoker_api.times import parse_time
+from stoker_operator.core.node_roles import Placement, Role
 from stoker_operator.core.node_rules import NodeRule
 from stoker_operator.core.node_states import NodeStates, alive
-from stoker_operator.core.placement import Placement, Role
 from stoker_operator.core.selection import fingerprint, first_fingerprint, is_fingerprint
 from stoker_operator.core.views import ClusterView
 

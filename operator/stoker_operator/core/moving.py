@@ -3,8 +3,8 @@
 from stoker_api.names import ConditionType, Reason
 from stoker_operator.core.conditions import ConditionSet
 from stoker_operator.core.figures import Figures
+from stoker_operator.core.node_roles import Role
 from stoker_operator.core.node_states import NodeStates
-from stoker_operator.core.placement import Role
 from stoker_operator.core.plan import DatasetPlan, wants_warming
 from stoker_operator.core.views import ClusterView
 

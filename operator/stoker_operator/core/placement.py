@@ -6,11 +6,9 @@ Selector, replicas, pods first, capacity, and keep what is warm where it is.
 from collections import deque
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from enum import StrEnum
-from functools import cached_property, partial
+from functools import partial
 from heapq import nsmallest
-from itertools import chain, islice
+from itertools import islice
 from typing import Final
 
 from stoker_api.dataset import Dataset
@@ -18,6 +16,7 @@ from stoker_api.times import parse_time
 from stoker_operator.core.class_limits import NO_TERMS
 from stoker_operator.core.dataset_size import listed_size, size_on_node
 from stoker_operator.core.node_promises import NOTHING, Promise
+from stoker_operator.core.node_roles import Placement, Role
 from stoker_operator.core.node_room import FillRoom, KeepRoom, Ledger, Selection, Selections
 from stoker_operator.core.node_states import NOWHERE, NodeState, NodeStates, alive, fell_silent
 from stoker_operator.core.placement_turns import Turn, charge_refused, pod_nodes, turn_of
@@ -30,43 +29,6 @@ from stoker_operator.core.views import ClusterView
 from stoker_operator.core.warm_nodes import may_warm
 
 _AT_ONCE = 500  # nodes of one step of a turn
-
-
-class Role(StrEnum):
-    """Why a node has a dataset."""
-
-    REPLICA = "replica"  # one of cache.replicas
-    USER = "user"  # pods use it there, or wait for it there
-    GUEST = "guest"  # as USER, on a node that cache.nodeSelector or a quota leaves out: read through, not warmed
-    IDLE = "idle"  # warm from earlier, kept while nobody needs the room
-    LEAVING = "leaving"  # on a node that is about to go: given nothing new, and nothing of it is dropped
-
-
-@dataclass(frozen=True)
-class Placement:
-    """Where one dataset belongs. ``desired`` is the number of replicas that were asked for."""
-
-    roles: Mapping[str, Role] = field(default_factory=dict)
-    desired: int = 0
-    eligible: int = 0  # nodes that match the selector and are ready
-    over_quota: str = ""  # why it is on fewer nodes than asked for, or keeps nothing on some, by its namespace's quota
-    starved: frozenset[str] = frozenset()  # nodes where it may keep nothing more, by that quota
-    charged: int = 0  # bytes that count to that quota
-    sources: tuple[str, ...] = ()  # nodes about to go that have all of it: others may ask them for files
-    share: int | None = None  # what a percentage of the nodes came to, where replicas are one
-    share_limit: str = ""  # why that is less than the percentage
-
-    def nodes(self, *roles: Role) -> tuple[str, ...]:
-        """Return nodes with one of the roles, sorted."""
-        found = [nodes for role in roles if (nodes := self._by_role.get(role))]
-        return found[0] if len(found) == 1 else tuple(sorted(chain.from_iterable(found)))
-
-    @cached_property
-    def _by_role(self) -> Mapping[Role, tuple[str, ...]]:
-        found: dict[Role, list[str]] = {}
-        for node, role in self.roles.items():
-            found.setdefault(role, []).append(node)
-        return {role: tuple(sorted(nodes)) for role, nodes in found.items()}
 
 
 def place(

@@ -23,8 +23,8 @@ from stoker_operator.core.listing import ListingState
 from stoker_operator.core.live_versions import older_versions, versions_of
 from stoker_operator.core.nearness import NodeSite, site_by, with_distances
 from stoker_operator.core.neighbourhoods import Neighbourhood, neighbourhoods
+from stoker_operator.core.node_roles import Placement, Role
 from stoker_operator.core.node_states import NodeStates, found_on_disk
-from stoker_operator.core.placement import Placement, Role
 from stoker_operator.core.report_pace import report_seconds
 from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.tuning import UNTUNED, TuningDecision, decide_tuning, first_job, of_job

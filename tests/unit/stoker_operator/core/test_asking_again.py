@@ -4,7 +4,7 @@ from collections.abc import Generator
 
 from stoker_operator.core.dataset_decision import Decision
 from stoker_operator.core.kept_decision import KeptDecision
-from stoker_operator.core.placement import Role
+from stoker_operator.core.node_roles import Role
 from stoker_operator.core.views import ClusterView
 from tests.unit.stoker_operator.builders import (
     NOW,

@@ -13,7 +13,7 @@ from stoker_operator.core.conditions import find
 from stoker_operator.core.dataset_decision import Decision, decide_datasets
 from stoker_operator.core.dataset_transitions import dataset_announcements
 from stoker_operator.core.listing import new_id
-from stoker_operator.core.placement import Role
+from stoker_operator.core.node_roles import Role
 from stoker_operator.core.views import NodeView, PodView
 from tests.unit.stoker_operator.builders import (
     NOW,

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from stoker_api.dataset import Cache
+from stoker_operator.core.node_roles import Role
 from stoker_operator.core.node_rules import NodeRule
-from stoker_operator.core.placement import Role
 from stoker_operator.core.views import NodeView, Taint
 from tests.unit.stoker_operator.builders import decided, given, listed, make_cache, make_dataset, make_node, report
 

@@ -10,8 +10,8 @@ from stoker_api.dataset import Dataset
 from stoker_api.nodecache import NodeCache
 from stoker_operator.core.dataset_decision import decide_datasets
 from stoker_operator.core.feasible_nodes import SILENCE
+from stoker_operator.core.node_roles import Placement, Role
 from stoker_operator.core.node_states import NODE_GRACE
-from stoker_operator.core.placement import Placement, Role
 from stoker_operator.core.plan import NodeCacheWrite
 from stoker_operator.core.views import ClusterView, NodeView, Taint
 from tests.unit.stoker_operator.builders import (

@@ -15,7 +15,7 @@ from stoker_api.nodecache import ListingResult, NodeCache
 from stoker_operator.core.admission import AdmissionMemory
 from stoker_operator.core.conditions import find
 from stoker_operator.core.dataset_decision import Decision, decide_datasets
-from stoker_operator.core.placement import Placement, Role
+from stoker_operator.core.node_roles import Placement, Role
 from stoker_operator.core.views import ClusterView, InvalidDataset
 from tests.unit.stoker_operator.builders import (
     NOW,

@@ -12,7 +12,7 @@ from stoker_api.names import ConditionType
 from stoker_operator.core.class_limits import Limited, apply_class
 from stoker_operator.core.conditions import find
 from stoker_operator.core.dataset_decision import decide_datasets
-from stoker_operator.core.placement import Placement
+from stoker_operator.core.node_roles import Placement
 from stoker_operator.core.replica_share import share_of, steady_share
 from tests.unit.stoker_operator.builders import NOW, decided, make_class, make_dataset, make_node, make_view
 

@@ -7,7 +7,7 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from stoker_api.dataset import Dataset
-from stoker_operator.core.placement import Placement, Role
+from stoker_operator.core.node_roles import Placement, Role
 from stoker_operator.core.topology_spreading import NO_DOMAIN, Candidates, TopologySpreading
 from stoker_operator.core.views import NodeView, PodView
 from tests.unit.stoker_operator.builders import (

@@ -12,7 +12,7 @@ from stoker_operator.core.class_limits import Limited, apply_class
 from stoker_operator.core.conditions import find
 from stoker_operator.core.dataset_decision import Decision
 from stoker_operator.core.memory_status import pages_verdict
-from stoker_operator.core.placement import Role
+from stoker_operator.core.node_roles import Role
 from tests.unit.stoker_operator.builders import (
     NOW,
     SIZE,
