@@ -19,13 +19,13 @@ from stoker_sidecar.fetcher.context import DownloadContext, NodeContext
 from stoker_sidecar.fetcher.core.lanes import WarmShare
 from stoker_sidecar.fetcher.core.rates import TokenBucket
 from stoker_sidecar.fetcher.core.version_tuning import DatasetTuning, VersionTuning
+from stoker_sidecar.fetcher.dataset_listing import DatasetListing
 from stoker_sidecar.fetcher.dataset_loop import DatasetLoop, soonest
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.piece_sources import StorePieceSource
 from stoker_sidecar.fetcher.download.warm_passes import WarmPasses
 from stoker_sidecar.fetcher.download.warming import RETRY_CHANGED, RETRY_LEFT, WarmLimits, WarmPass, warm_order
 from stoker_sidecar.fetcher.last_files import LastFiles
-from stoker_sidecar.fetcher.manifests import ListedSoFar, list_source
 from stoker_sidecar.fetcher.mounted_pages import MountedPages
 from stoker_sidecar.fetcher.space.budget import SpaceBudget
 from stoker_sidecar.fetcher.telemetry import Telemetry
@@ -34,7 +34,6 @@ from stoker_sidecar.fetcher.warmed_pages import WarmingPages
 from stoker_sidecar.linux.files import disk_errors
 from stoker_sidecar.store.opening import StoreHandle
 from stoker_sidecar.threads import in_thread
-from stoker_sidecar.version.listing import read_listing
 from stoker_sidecar.version.manifest import ROOT_INO
 from stoker_sidecar.wire.credentials import Credentials
 from stoker_sidecar.wire.fetcher_protocol import DEMAND_READS, EVICTIONS, Read, ReadDone
@@ -51,7 +50,6 @@ class DatasetCache:
 
     def __init__(self, node: NodeContext, config: NodeDataset, credentials: Credentials) -> None:
         self.uid = config.uid
-        self.listing: ListingResult | None = None
         self.telemetry = Telemetry(node.outside.clock())
         self.warming: WarmPass | None = None
         self.settled = False
@@ -72,14 +70,14 @@ class DatasetCache:
         poke = self.version_loop.poke
         context = DownloadContext((self._source,), self.telemetry, node.downloads, changed=poke, tuning=self._tuning)
         self.versions = OpenVersions(node.folders, self.budget, context)
+        self._listing = DatasetListing(node, config.uid, self._source, self.versions, self.telemetry)
         self._pages = MountedPages(node.pages, self.versions.fetchings, self._tuning, self.telemetry)
         self.warmed_pages = WarmingPages(node.pages, self.telemetry)
-        self._running: tuple[str, asyncio.Task[ListingResult]] | None = None  # the listing under way, and its id
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         """Begin to work."""
-        self.listing = await in_thread(read_listing, self._node.folders.home(self.uid).dataset)
+        await self._listing.load()
         await in_thread(self.budget.last_use.load)
         for loop in (self.list_loop, self.version_loop):
             self._spawn(loop.run())
@@ -99,8 +97,7 @@ class DatasetCache:
         if self.warming is not None:
             self.warming.share.priority, self.warming.share.due = config.priority, _due(config)
         self.budget.config, self.budget.held = config, held
-        if self._running is not None and self._running[0] != config.listing_id:
-            self._running[1].cancel()  # what it finds is not asked for any more, and it may take hours
+        self._listing.want(config.listing_id)
         self.list_loop.poke()
         self.version_loop.poke()
 
@@ -134,7 +131,7 @@ class DatasetCache:
         await in_thread(self.budget.last_use.save)
         if await self.versions.leave_lost():
             if self.listing is not None and not self.versions.has(self.listing.version):
-                self.listing = None  # its manifest is lost: the node that listed lists again
+                self._listing.result = None  # its manifest is lost: the node that listed lists again
                 self.list_loop.poke()
             self.version_loop.poke()
         await self.versions.drop_copies()
@@ -146,6 +143,11 @@ class DatasetCache:
     def config(self) -> NodeDataset:
         """What the operator wants of it."""
         return self.budget.config
+
+    @property
+    def listing(self) -> ListingResult | None:
+        """What its last listing on this node found."""
+        return self._listing.result
 
     @property
     def held(self) -> frozenset[str]:
@@ -191,37 +193,8 @@ class DatasetCache:
         return self._node.folders.discard(self.uid)
 
     async def _list_step(self) -> None:
-        wanted = self.config.listing_id
-        if wanted and (self.listing is None or self.listing.id != wanted):
-            try:
-                await self._list(wanted)
-            finally:
-                self._node.news.set()  # who wants to mount waits for what it found, or why it fails
+        if await self._listing.bring(self.config):
             self.version_loop.poke()
-
-    async def _list(self, wanted: str) -> None:
-        home = self._node.folders.home(self.uid)
-        listed = ListedSoFar(self.telemetry, home.disk)
-        with self.versions.placing() as place:
-            listing = await self._unless_another_is_wanted(
-                wanted, list_source(self._source, self.config.source, home.dataset, wanted, place, listed.add)
-            )
-            if listing is not None:
-                self.listing = listing
-
-    async def _unless_another_is_wanted(
-        self, wanted: str, listing: Coroutine[None, None, ListingResult]
-    ) -> ListingResult | None:
-        """Return what a listing found; None when another one was asked for meanwhile, for which the loop was poked."""
-        self._running = wanted, asyncio.create_task(listing)
-        try:
-            return await self._running[1]
-        except asyncio.CancelledError:
-            if (current := asyncio.current_task()) is None or current.cancelling():
-                raise  # the dataset is closed
-            return None
-        finally:
-            self._running = None
 
     async def _version_step(self) -> float | None:
         await self._evict_if_asked()
@@ -277,11 +250,11 @@ class DatasetCache:
 
     async def _finish_or_warm(self, fetching: Fetching) -> float | None:
         version = fetching.version
-        await fetching.make_way()
+        await fetching.unkept.make_way()
         fetching.take_up()
         delay = await self._warm(fetching) if not self.config.paused else None
         if not self.config.eager:
-            delay = soonest(delay, fetching.try_again)
+            delay = soonest(delay, fetching.unkept.try_again)
         if version.warm_files == version.manifest.info.files:
             if self.version_loop.error is not None:
                 # Perhaps that is what failed: before anyone relies on it this time.
@@ -328,10 +301,10 @@ class DatasetCache:
         delay = done.until_next(eager=eager)
         if delay is not None or not eager:
             return delay
-        if fetching.found_no_room and done.made_copies:
+        if fetching.unkept.waiting and done.made_copies:
             return RETRY_LEFT  # files take the room of the whole while they come, which their copies have left by now
         self.settled |= fetching is self.current_fetching
-        return fetching.try_again
+        return fetching.unkept.try_again
 
     async def _make_room(self, fetching: Fetching, short: int) -> None:
         """Have idle versions of others dropped; meanwhile drop what others ask for, be it the one that needs the room.

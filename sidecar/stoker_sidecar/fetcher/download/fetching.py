@@ -26,8 +26,8 @@ from stoker_sidecar.fetcher.download.parts import CHUNK, PartFile, chunk_count, 
 from stoker_sidecar.fetcher.download.piece_writer import PieceWriter
 from stoker_sidecar.fetcher.download.pipeline import Slot
 from stoker_sidecar.fetcher.download.policy import DownloadKey, DownloadPolicy, Prefetcher
+from stoker_sidecar.fetcher.download.unkept_files import UnkeptFiles
 from stoker_sidecar.fetcher.space.budget import VersionSpace
-from stoker_sidecar.fetcher.space.making_way import make_way
 from stoker_sidecar.fetcher.space.next_epoch import NextEpochRoom
 from stoker_sidecar.linux.files import is_there
 from stoker_sidecar.threads import in_thread
@@ -38,8 +38,6 @@ from stoker_sidecar.worker.files import is_readable
 
 # A reader asks again when what it waited for was dropped before it was answered; twice in a row means no room at all.
 _READ_ATTEMPTS = 3
-# Seconds until files that did not fit are tried again: other datasets may have left, or files that matter less.
-_TRY_AGAIN, _AT_ONCE = 60.0, 0.01
 
 
 @dataclass
@@ -53,12 +51,12 @@ class Fetching:
     from_others: FromOthers = field(init=False)
     transients: Transients = field(init=False)  # what is read through and not kept
     next_epoch: NextEpochRoom = field(init=False)
+    unkept: UnkeptFiles = field(init=False)
     _writer: PieceWriter = field(init=False)
     _policy: DownloadPolicy = field(init=False)
     _prefetcher: Prefetcher = field(init=False)
     _folder: str = field(init=False)
     _digest: str = field(init=False)
-    _looked: tuple[VersionTuning, float] | None = None  # when way was made last, and under which rules
 
     def __post_init__(self) -> None:
         pipeline = self.context.settings.pipeline
@@ -67,6 +65,7 @@ class Fetching:
         self._writer = PieceWriter(self.version, self.space, self.context)
         self.transients = self._writer.transients
         self.next_epoch = NextEpochRoom(self.version, self.space)
+        self.unkept = UnkeptFiles(self.version, self.space, self.context)
         self._policy = self.context.settings.policy(self.version, self.space)
         self._prefetcher = Prefetcher(self.version, pipeline.readahead, pipeline.bounds.readahead_bytes)
         self.from_others = FromOthers(self._writer, self.admits, self._downloads.keys())
@@ -75,39 +74,6 @@ class Fetching:
     def tuning(self) -> VersionTuning:
         """How the files of this version are treated now."""
         return self.context.tuning.of(self._digest)
-
-    @property
-    def found_no_room(self) -> bool:
-        """Whether files that are to be cached did not fit."""
-        version, tuning = self.version, self.tuning
-        if not tuning.leaves_out:
-            return version.count(State.UNKEPT) > 0
-        return version.are(State.UNKEPT, tuning.cached(version.manifest.last_ino))
-
-    @property
-    def try_again(self) -> float | None:
-        """Seconds until files that found no room should be tried again; None: when something changes."""
-        config = self.space.budget.config
-        if config.eager or config.paused:
-            return self._until_way() if self.found_no_room and not config.paused else None
-        return _TRY_AGAIN if len(self.tuning.keeps) > 1 else None
-
-    async def make_way(self) -> None:
-        """Have files that matter less make way for those that found no room: at once under new rules, else in a while.
-
-        Raises CacheError.
-        """
-        if self.found_no_room and not self.space.budget.config.paused and self._until_way() < _TRY_AGAIN:
-            self._looked = self.tuning, self.context.settings.pipeline.clock()
-            await make_way(self.version, self.tuning, self.space)
-
-    def _until_way(self) -> float:
-        """Return the seconds until way may be made; where all files matter alike, those until room may be found."""
-        if len(self.tuning.keeps) == 1:
-            return _TRY_AGAIN
-        tuning, looked = self._looked or (None, 0.0)
-        since = self.context.settings.pipeline.clock() - looked
-        return _AT_ONCE if tuning is not self.tuning or since >= _TRY_AGAIN - 1 else _TRY_AGAIN
 
     async def read(self, ino: int, offset: int, length: int, *, doubt: bool = False) -> ReadDone:
         """Bring bytes [offset, offset + length) of a file onto the disk; return where they are. Raises SidecarError.
