@@ -121,3 +121,11 @@ def decided(
 
 
 WARM_REQUEST = {names.ANNOTATION_WARM_REQUESTED: "2026-11-21T10:00:00Z"}
+
+
+def entry(node: str, *parts: Any, **wanted: frozenset[str]) -> NodeDataset:
+    """Return what a node is to hold of vision/imagenet after this pass."""
+    decision = decided(*parts, wanted=wanted)
+    written = {write.node.name: write.spec for write in decision.nodes.writes}
+    spec = written.get(node) or decision.view.node_caches[node].spec
+    return next(one for one in spec.datasets if one.name == "imagenet")

@@ -12,12 +12,11 @@ from stoker_api.dataset_source import Source
 from stoker_api.dataset_status import DatasetStatus
 from stoker_api.meta import ObjectMeta
 from stoker_api.names import Reason
-from stoker_api.node_dataset import EVERYTHING, NodeDataset
+from stoker_api.node_dataset import NodeDataset
 from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDatasetStatus
 from stoker_operator.core.class_limits import ClassTerms
 from stoker_operator.core.dataset_decision import decide_datasets
 from stoker_operator.core.entry_room import MOST_SPEC, entry_size, fitting
-from stoker_operator.core.nearness import ClusterNeighbours
 from stoker_operator.core.plan import NodeCacheWrite
 from stoker_operator.core.views import ClusterView, InvalidDataset, PodView
 from tests.unit.stoker_operator.builders import (
@@ -27,6 +26,7 @@ from tests.unit.stoker_operator.builders import (
     V2,
     WARM_REQUEST,
     decided,
+    entry,
     given,
     listed,
     make_cache,
@@ -37,16 +37,6 @@ from tests.unit.stoker_operator.builders import (
     report,
 )
 from tests.unit.stoker_operator.training import training_job
-
-ZONE = "topology.kubernetes.io/zone"
-
-
-def entry(node: str, *parts: Any, **wanted: frozenset[str]) -> NodeDataset:
-    """Return what a node is to hold of vision/imagenet after this pass."""
-    decision = decided(*parts, wanted=wanted)
-    written = {write.node.name: write.spec for write in decision.nodes.writes}
-    spec = written.get(node) or decision.view.node_caches[node].spec
-    return next(one for one in spec.datasets if one.name == "imagenet")
 
 
 def writes(*parts: Any) -> dict[str, NodeCacheWrite]:
@@ -276,73 +266,6 @@ def test_a_pod_of_a_namespace_that_is_not_admitted_warms_no_node() -> None:
     assert not any(entry.eager for write in decision.nodes.writes for entry in write.spec.datasets)
 
 
-def _address(cache: NodeCache, address: str) -> NodeCache:
-    return cache.model_copy(update={"status": cache.status.model_copy(update={"address": address})})
-
-
-def test_nodes_that_are_to_have_a_dataset_are_named_to_each_other() -> None:
-    dataset = listed(make_dataset(cache={"replicas": 3}))
-    caches = [_address(make_cache(name), f"10.0.0.{number}:8082") for number, name in enumerate("abc")]
-    nodes = [make_node(name) for name in "abc"]
-    entries = [entry(name, dataset, *nodes, *caches) for name in "abc"]
-    assert [one.position for one in entries] == [0, 1, 2]
-    assert entries[1].peers == ("10.0.0.0:8082", "10.0.0.2:8082")
-
-
-def test_many_nodes_are_groups_that_divide_what_the_source_is_asked_for() -> None:
-    names = [f"n{number:02}" for number in range(20)]
-    dataset = listed(make_dataset(cache={"replicas": 20}))
-    caches = [_address(make_cache(name), f"10.0.0.{number}:8082") for number, name in enumerate(names)]
-    parts = (dataset, *(make_node(name) for name in names), *caches)
-    entries = [entry(name, *parts) for name in names]
-    assert {len(one.peers) for one in entries} <= set(range(7, 16))
-    shares = {(one.groups.first, one.groups.width) for one in entries}
-    assert (len(shares), sum(width for _, width in shares)) == (2, EVERYTHING)
-    assert all(one.links for one in entries)
-
-
-def test_a_dataset_that_is_to_come_from_the_source_alone_is_divided_by_nobody() -> None:
-    dataset = listed(make_dataset(cache={"replicas": 2}, warm={"neighbours": "Off"}))
-    caches = [_address(make_cache(name), f"10.0.0.{number}:8082") for number, name in enumerate("ab")]
-    assert entry("a", dataset, make_node("a"), make_node("b"), *caches).peers == ()
-
-
-def _told(neighbours: ClusterNeighbours) -> dict[str, NodeDataset]:
-    """Return what three nodes are told, of which two stand in one rack."""
-    dataset = listed(make_dataset(cache={"replicas": 3}))
-    caches = [_address(make_cache(name), f"10.0.0.{number}:8082") for number, name in enumerate("abc")]
-    racks = {"a": "r1", "b": "r1", "c": "r2"}
-    nodes = [make_node(name, labels={ZONE: "z1", "example.com/rack": rack}) for name, rack in racks.items()]
-    view = replace(make_view(dataset, *nodes, *caches), neighbours=neighbours)
-    return {write.node.name: write.spec.datasets[0] for write in decide_datasets(view, {}, NOW).nodes.writes}
-
-
-def test_nodes_are_told_which_others_are_near() -> None:
-    told = _told(ClusterNeighbours(rack_label="example.com/rack"))
-    assert {name: one.groups.distances for name, one in told.items()} == {"a": (0, 1), "b": (0, 1), "c": ()}
-
-
-def test_without_a_label_of_racks_nodes_of_one_zone_are_alike() -> None:
-    assert [one.groups.distances for one in _told(ClusterNeighbours()).values()] == [()] * 3
-
-
-def test_where_the_cluster_has_no_neighbours_nobody_is_told_of_any() -> None:
-    assert [one.peers for one in _told(ClusterNeighbours(on=False)).values()] == [()] * 3
-
-
-@pytest.mark.parametrize("address", ["", "evil.example.com/x", "10.0.0.1:8082@evil"])
-def test_nobody_is_sent_to_what_is_no_address(address: str) -> None:
-    dataset = listed(make_dataset(cache={"replicas": 2}))
-    caches = (_address(make_cache("a"), "10.0.0.1:8082"), _address(make_cache("b"), address))
-    assert entry("a", dataset, make_node("a"), make_node("b"), *caches).peers == ()
-
-
-def test_a_dataset_that_nobody_warms_up_is_divided_by_nobody() -> None:
-    dataset = listed(make_dataset(cache={"replicas": 2}, warm={"policy": "Manual"}))
-    caches = [_address(make_cache(name), f"10.0.0.{number}:8082") for number, name in enumerate("ab")]
-    assert entry("a", dataset, make_node("a"), make_node("b"), *caches).peers == ()
-
-
 def test_limits_and_switches_reach_the_node() -> None:
     dataset = listed(
         make_dataset(
@@ -356,20 +279,6 @@ def test_limits_and_switches_reach_the_node() -> None:
     assert (wish.priority, wish.paused, wish.bytes_per_second) == (7, True, 2**20)
     assert (wish.quota_bytes, wish.pinned, wish.allowed_namespaces) == (2048, True, ("research-*",))
     assert wish.observe == "Off"
-
-
-def test_versions_that_mounts_read_are_retained_on_their_node_only() -> None:
-    dataset = listed(make_dataset(cache={"replicas": 2}), version=V2)
-    rows = (given(dataset), report(dataset))
-    used = make_cache("a", rows, mounts=(mount(dataset, version=V1),))
-    parts = dataset, make_node("a"), make_node("b"), used, make_cache("b", rows)
-    assert (entry("a", *parts).retain, entry("b", *parts).retain) == ((V1,), ())
-
-
-def test_the_version_that_a_node_has_is_retained_until_it_reports_the_new_one() -> None:
-    dataset = listed(make_dataset(), version=V2)
-    cache = make_cache("a", (given(dataset, version=V1), report(dataset, version=V1)))
-    assert entry("a", dataset, make_node("a"), cache).retain == (V1,)
 
 
 def test_a_deleted_and_unused_dataset_is_taken_from_every_node() -> None:
@@ -408,76 +317,3 @@ def test_a_node_is_told_whether_its_own_credentials_may_be_used() -> None:
     view = replace(make_view(dataset, make_node("a")), terms={dataset.key: ClassTerms(anonymous=True)})
     [write] = decide_datasets(view, {}, NOW).nodes.writes
     assert write.spec.datasets[0].anonymous
-
-
-def following(uses: tuple[dict[str, Any], ...] = ()) -> tuple[Dataset, NodeCache]:
-    """Return vision/imagenet at V2, and node a that has V1 beside it, with these mounts."""
-    dataset = listed(make_dataset(), V2)
-    row = report(dataset, retained=(V1,))
-    return dataset, make_cache("a", (given(dataset), row), mounts=uses)
-
-
-def bound_pod(node: str = "", version: str = V1) -> PodView:
-    return PodView("vision", "p", node=node, volumes=("vision/imagenet",), versions={"vision/imagenet": version})
-
-
-def test_a_version_that_a_pod_on_its_way_will_mount_is_fetched_where_it_goes() -> None:
-    dataset, cache = following()
-    wish = entry("b", dataset, make_node("a"), make_node("b"), cache, bound_pod("b"))
-    assert [(one.version, one.manifest_hosts) for one in wish.older] == [(V1, ("a:8081",))]
-
-
-def test_a_version_that_a_pod_somewhere_needs_stays_where_it_is() -> None:
-    dataset, cache = following()
-    wish = entry("a", dataset, make_node("a"), cache, bound_pod())
-    assert (wish.retain, wish.older) == ((V1,), ())
-
-
-def test_a_version_that_nobody_needs_goes() -> None:
-    dataset, cache = following()
-    assert entry("a", dataset, make_node("a"), cache).retain == ()
-
-
-def test_what_a_mounted_pod_reads_stays_and_is_fetched_no_further() -> None:
-    dataset = listed(make_dataset(), V2)
-    _, cache = following(uses=(mount(dataset, pod="p", version=V1),))
-    wish = entry("a", dataset, make_node("a"), cache, bound_pod("a"))
-    assert (wish.retain, wish.older) == ((V1,), ())
-
-
-def test_versions_that_no_node_has_are_neither_fetched_nor_told() -> None:
-    dataset, cache = following()
-    view = make_view(dataset, make_node("a"), cache, bound_pod("a", "3" * 64))
-    decision = decide_datasets(view, {}, NOW)
-    wish = next(one for write in decision.nodes.writes for one in write.spec.datasets)
-    assert (wish.older, decision.status("vision/imagenet", "", (), NOW).versions_in_use) == ((), ())
-
-
-@pytest.mark.parametrize(("phase", "retained"), [("Running", (V1,)), (None, (V1,)), ("Succeeded", ())])
-def test_what_a_jobs_workers_read_stays_until_it_ends(phase: str | None, retained: tuple[str, ...]) -> None:
-    dataset, cache = following()
-    rows = [{"namespace": "vision", "name": "imagenet", "version": V1}]
-    job = training_job(status={"phase": phase, "datasets": rows})
-    view = replace(make_view(dataset, make_node("a"), cache), training_jobs={job.key: job})
-    wish = next(one for write in decide_datasets(view, {}, NOW).nodes.writes for one in write.spec.datasets)
-    assert wish.retain == retained
-
-
-def test_a_job_of_a_namespace_that_a_dataset_does_not_admit_keeps_none_of_its_versions() -> None:
-    dataset, cache = following()
-    rows = [{"namespace": "vision", "name": "imagenet", "version": V1}]
-    job = training_job(status={"phase": "Running", "datasets": rows})
-    stranger = job.model_copy(update={"metadata": job.metadata.model_copy(update={"namespace": "stranger"})})
-    view = replace(make_view(dataset, make_node("a"), cache), training_jobs={stranger.key: stranger})
-    wish = next(one for write in decide_datasets(view, {}, NOW).nodes.writes for one in write.spec.datasets)
-    assert wish.retain == ()
-
-
-def test_a_held_pods_version_is_fetched_where_it_may_go() -> None:
-    dataset, cache = following()
-    view = make_view(dataset, make_node("a"), make_node("b"), cache, bound_pod())
-    wanted, versions = {"vision/imagenet": frozenset({"b"})}, {"vision/imagenet": {"b": frozenset({V1})}}
-    written = {
-        write.node.name: write.spec for write in decide_datasets(view, wanted, NOW, versions=versions).nodes.writes
-    }
-    assert [one.version for one in written["b"].datasets[0].older] == [V1]

@@ -14,7 +14,7 @@ from stoker_operator.core.views import parse_pod
 from stoker_operator.mirror.grants import trim_grant
 from stoker_operator.reconcilers.credential_rights import AT_ONCE
 from tests.fakes.sidecar import DAEMON_SET
-from tests.unit.stoker_operator.reconcilers.test_datasets import World
+from tests.unit.stoker_operator.world import World
 
 KEYS = NamedCredentials("vision", "Secret", "keys")
 SOURCE = {"uri": "s3://bucket/", "credentials": {"secretRef": {"name": "keys"}}}
