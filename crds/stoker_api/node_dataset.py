@@ -35,7 +35,7 @@ class NeighbourGroups(Model):
     links: Annotated[
         tuple[str, ...],
         Field(
-            description="host:port of nodes of other groups: they may be asked for files, and may ask.", max_length=8
+            description="host:port of nodes of other groups: they may be asked for files, and may ask.", max_length=12
         ),
     ] = ()
     distances: Annotated[
