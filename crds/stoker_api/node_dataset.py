@@ -51,7 +51,7 @@ class NeighbourGroups(Model):
         Field(
             description="Where the part begins that this node's group fetches from the source: 2^32 are everything.",
             ge=0,
-            lt=EVERYTHING,
+            le=EVERYTHING - 1,
             json_schema_extra=_INT64,
         ),
     ] = 0
