@@ -35,7 +35,7 @@ class NeighbourGroups(Model):
     links: Annotated[
         tuple[str, ...],
         Field(
-            description="host:port of nodes of other groups: they may be asked for files, and may ask.", max_length=8
+            description="host:port of nodes of other groups: they may be asked for files, and may ask.", max_length=12
         ),
     ] = ()
     distances: Annotated[
@@ -51,7 +51,7 @@ class NeighbourGroups(Model):
         Field(
             description="Where the part begins that this node's group fetches from the source: 2^32 are everything.",
             ge=0,
-            lt=EVERYTHING,
+            le=EVERYTHING - 1,
             json_schema_extra=_INT64,
         ),
     ] = 0

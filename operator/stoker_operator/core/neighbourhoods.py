@@ -15,7 +15,7 @@ from stoker_operator.core.districts import EVERYTHING, MOST_TOGETHER, HolderNode
 
 # Rings in which a node is linked with those before and behind it: through its zone, and through all. Rings in random
 # orders make as good a net as any of so few links, and one node more or less changes two in each.
-_ZONE_RINGS, _RINGS = 3, 4
+_ZONE_RINGS, _RINGS = 5, 6
 _HASH = 8  # bytes
 
 

@@ -15,8 +15,9 @@ from stoker_api.tuning import TEMPLATE_PATTERN
 from stoker_tuning.documents.values import ID_PATTERN
 from tests.support.places import RIGHT_PLACES, WRONG_PLACES
 
-# https://kubernetes.io: structural schemas allow neither references nor unions of types.
-FORBIDDEN = {"$ref", "$defs", "anyOf", "oneOf", "const", "title"}
+# https://kubernetes.io: structural schemas allow neither references nor unions of types; of the two forms of exclusive
+# bounds they have the older one, which is a yes or no beside the bound.
+FORBIDDEN = {"$ref", "$defs", "anyOf", "oneOf", "const", "title", "exclusiveMaximum", "exclusiveMinimum"}
 
 
 def nodes(schema: Any) -> Iterator[dict[str, Any]]:
