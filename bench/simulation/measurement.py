@@ -91,7 +91,8 @@ class Measurement:
 
     async def _until_played(self) -> None:
         wait = LongWait("nodes with a NodeCache", self._nodes, self.say)
-        while not wait.look((await asyncio.to_thread(self.player.ask))["nodes"]):  # noqa: ASYNC110 -- it tells nobody
+        while not wait.look((await asyncio.to_thread(self.player.ask))["nodes"]):
+            self.operator.running()
             await asyncio.sleep(0.5)
 
     async def _fill(self) -> None:
@@ -119,7 +120,8 @@ class Measurement:
         def done() -> int:
             return sum(min(known[name].done, most) for name, most in wanted.items() if name in known)
 
-        while not wait.look(done()):  # noqa: ASYNC110 -- it also has to see that nothing changes
+        while not wait.look(done()):
+            self.operator.running()
             await asyncio.sleep(0.25)
 
     async def _probe(self) -> None:

@@ -32,10 +32,14 @@ class OperatorProcess:
 
     @property
     def pid(self) -> int:
-        """The process that runs now."""
+        """The process that runs now. Raises BenchError when it has ended."""
+        return self.running().pid
+
+    def running(self) -> "subprocess.Popen[bytes]":
+        """Return the process that runs now. Raises BenchError, with the end of its log, when it has ended."""
         if self._process is None or self._process.poll() is not None:
             raise BenchError(f"the operator has ended: {tail(self._log())}")
-        return self._process.pid
+        return self._process
 
     def start(self) -> float:
         """Start it; return the seconds until it leads. Raises BenchError, and NotReadyError with its log."""

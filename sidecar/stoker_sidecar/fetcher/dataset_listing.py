@@ -15,7 +15,7 @@ from stoker_sidecar.version.listing import read_listing
 
 
 class DatasetListing:
-    """``load`` once; ``result`` is what the last listing of the dataset ``uid`` found, None before there was one."""
+    """Of the dataset ``uid``: ``load`` once; ``result`` is what its last listing found, None before there was one."""
 
     def __init__(
         self, node: NodeContext, uid: str, source: StorePieceSource, versions: OpenVersions, telemetry: Telemetry
