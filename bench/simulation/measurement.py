@@ -65,6 +65,7 @@ class Measurement:
         self.say(f"{nodes:,} nodes join")
         await asyncio.to_thread(self.cluster.grow, nodes)
         self._nodes = nodes
+        self.operator.expect(nodes)
         await self._until_played()
         churns = (self._churn, self._churn_long) if self.plane.long_churn else (self._churn,)
         for phase in (self._fill, self._probe, self._changes, *churns, self._pods, self._restart):
