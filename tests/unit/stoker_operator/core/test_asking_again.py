@@ -1,12 +1,13 @@
 """What was decided is kept until what it depends on changes, and is asked again then, whatever else is as it was."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import pytest
 
 from stoker_operator.core.dataset_decision import Decision
 from stoker_operator.core.kept_decision import KeptDecision
 from stoker_operator.core.node_roles import Role
+from stoker_operator.core.node_room import KeepRoom
 from stoker_operator.core.placement import Draft
 from stoker_operator.core.views import ClusterView
 from tests.unit.stoker_operator.builders import (
@@ -40,6 +41,18 @@ def answer(work: Generator[None, None, Decision]) -> Decision:
             return decision
 
 
+def note_turns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that gets the key of each Dataset that takes its turn."""
+    turns, keep = list[str](), Draft.keep
+
+    def noted(draft: Draft, room: KeepRoom) -> Iterator[None]:
+        turns.append(draft.dataset.key)
+        return keep(draft, room)
+
+    monkeypatch.setattr(Draft, "keep", noted)
+    return turns
+
+
 def test_a_cold_replica_moves_when_the_free_room_of_another_node_alone_changes() -> None:
     kept, nodes = KeptDecision(), [make_node("a"), make_node("b")]
     cold = make_cache("a", (given(ONE), report(ONE, warm=0)), room=0)
@@ -60,9 +73,7 @@ def test_a_replica_stays_where_it_is_when_the_free_room_of_others_grows() -> Non
 
 
 def test_a_full_cold_node_of_a_dataset_for_all_nodes_is_not_asked_about_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    dataset, kept, turns = listed(make_dataset(cache={"replicas": "all"})), KeptDecision(), list[str]()
-    keep = Draft.keep
-    monkeypatch.setattr(Draft, "keep", lambda draft, room: turns.append(draft.dataset.key) or keep(draft, room))
+    dataset, kept, turns = listed(make_dataset(cache={"replicas": "all"})), KeptDecision(), note_turns(monkeypatch)
     full = make_cache("a", (given(dataset), report(dataset, warm=0)), room=0)
     nodes = [make_node("a"), make_node("b")]
     decide(kept, make_view(dataset, *nodes, full, make_cache("b")))
@@ -75,9 +86,7 @@ def test_a_full_cold_node_of_a_dataset_for_all_nodes_is_not_asked_about_again(mo
 def test_a_node_of_a_dataset_for_all_nodes_that_lost_its_data_stays_without_another_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    dataset, kept, turns = listed(make_dataset(cache={"replicas": "all"})), KeptDecision(), list[str]()
-    keep = Draft.keep
-    monkeypatch.setattr(Draft, "keep", lambda draft, room: turns.append(draft.dataset.key) or keep(draft, room))
+    dataset, kept, turns = listed(make_dataset(cache={"replicas": "all"})), KeptDecision(), note_turns(monkeypatch)
     others = (make_node("a"), make_node("b"), make_cache("b", (given(dataset), report(dataset))))
     decide(kept, make_view(dataset, *others, make_cache("a", (given(dataset), report(dataset)))))
     taken = len(turns)
