@@ -40,7 +40,7 @@ class _Change:
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
+class _RightsSeen:
     """Whether all nodes of a Dataset could read what it names, by the rights that the mirror had at ``stamp``."""
 
     plan: DatasetPlan
@@ -74,7 +74,7 @@ class CredentialRights:
         self._bodies: Final[dict[NamedCredentials, _Bodies]] = {}
         self._basis: object = None
         self._actions: list[KeyedAction] = []
-        self._written: Final[dict[str, _Written]] = {}
+        self._written: Final[dict[str, _RightsSeen]] = {}
 
     def actions(self, view: ClusterView, plans: Mapping[str, DatasetPlan]) -> Generator[None, None, list[KeyedAction]]:
         """Return, after steps of some milliseconds, what would write the rights that differ."""
@@ -131,7 +131,7 @@ class CredentialRights:
             answer = known.answer  # thousands of nodes are not looked through for what one of them reports
         else:
             answer = self._is_written(plan, found)
-        self._written[plan.dataset.key] = _Written(plan, found, stamp, answer)
+        self._written[plan.dataset.key] = _RightsSeen(plan, found, stamp, answer)
         return answer
 
     def _is_written(self, plan: DatasetPlan, found: Sequence[NamedCredentials]) -> bool:
