@@ -54,7 +54,7 @@ class DividedVersion:
 
     node: CacheNodeUnderTest
     fetching: Fetching
-    content: dict[str, bytes]
+    content: dict[str, bytes] = field(repr=False)
     digest: str
     now: float = 1000.0
     ended: list[bool] = field(default_factory=list)

@@ -112,7 +112,7 @@ def _requeue_at(workload: QueuedWorkload, state: CheckState, verdict: StartVerdi
 
 
 def _updates(workload: QueuedWorkload, verdict: StartVerdict, now: float) -> list[dict[str, Any]]:
-    """Return what its pods are to say beside what their templates do: what they mount, and how long was waited for it."""
+    """Return what its pods are to say beside their templates: what they mount, and how long was waited for that."""
     notes = {name: {names.ANNOTATION_DATASETS: text} for name, text in verdict.annotate.items()}
     if waited := _waited(workload, verdict, now):
         wait = format_earlier_wait(now - waited, now)

@@ -31,8 +31,9 @@ class StartVerdict:
     """Whether a Workload may start, and why.
 
     ``wanted``, ``versions``: the nodes on which its data is wanted, by key of the Dataset, and what of older versions.
-    ``annotate``: what the annotation stoker.dev/datasets of its pods is to say, by the name of the pod set. ``waiting``:
-    pod sets that are held for data, and do not say how long they waited. ``cold``: it starts before its data is warm.
+    ``annotate``: what the annotation stoker.dev/datasets of its pods is to say, by the name of the pod set.
+    ``waiting``: pod sets that are held for data, and do not say how long they waited. ``cold``: it starts before its
+    data is warm.
     """
 
     outlook: Outlook
@@ -125,7 +126,7 @@ def _annotate(workload: QueuedWorkload, view: ClusterView) -> dict[str, str]:
 
 
 def _waiting(workload: QueuedWorkload, seats: Sequence[Seats]) -> tuple[str, ...]:
-    """Name the pod sets that are held for data; of one that says itself how long it waited Kueue takes no other word."""
+    """Name the pod sets that are held for data; of one that says itself how long Kueue takes no other word."""
     held = {one.need.name for one in seats}
     return tuple(one.name for one in workload.pod_sets if one.name in held and not one.says_wait)
 

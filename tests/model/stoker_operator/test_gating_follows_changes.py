@@ -204,7 +204,7 @@ class FollowingChanges(RuleBasedStateMachine):
     def job_is_queued_or_let_go(
         self, name: str, workers: int, phase: str, choice: list[str], mode: str, selector: Any, settled: bool
     ) -> None:
-        """A queue holds a TrainingJob, whose workers want data before there are any; ``settled``: for a version."""
+        """Have a TrainingJob held by a queue: its workers want data before there are any. ``settled``: of a version."""
         rows = [{"namespace": "vision", "name": one, "version": "0" * 64} for one in choice] if settled else []
         container = {"name": "t", "image": "x", "resources": {"requests": {"cpu": "1"}}}
         job = training_job(

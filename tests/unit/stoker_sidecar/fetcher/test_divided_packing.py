@@ -1,4 +1,4 @@
-"""Where rules want compressed copies, a node keeps as such what its neighbours give it, and uses the room that leaves."""
+"""Where rules want compressed copies, a node keeps what neighbours give it as such, and uses the room that leaves."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -30,9 +30,7 @@ async def test_what_did_not_fit_while_the_rest_came_is_fetched_once_the_copies_l
         digest = await node.list()
         node.node.tune(Tune(UID, digest, (FileKnobs(packing=PackingKnobs(3, 2.0, tried=False)),)))
         # Four at a time fit as they come, and all of them as copies.
-        await node.configure(
-            listingId="1", version=digest, eager=True, quotaBytes=4 * SIZE, peers=["a:1"], position=1
-        )
+        await node.configure(listingId="1", version=digest, eager=True, quotaBytes=4 * SIZE, peers=["a:1"], position=1)
         await node.reach(lambda status: status.phase in (NodePhase.FULL, NodePhase.WARM))
         assert (len(node.copies(digest)), node.tree(digest)) == (len(TEXT), {})
         assert node.store.gets == []

@@ -24,7 +24,9 @@ A, B = "a:1", "b:1"
 class Asking:
     """A node that asks ``a:1`` and ``b:1``, which have all, unless it is said otherwise."""
 
-    def __init__(self, version: DividedVersion, *, links: tuple[str, ...] = (), distances: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, version: DividedVersion, *, links: tuple[str, ...] = (), distances: tuple[int, ...] = ()
+    ) -> None:
         self.version = version
         self.neighbours = PlayedNeighbours(version.gives)
         peers = tuple(one for one in (A, B) if one not in links)
