@@ -121,13 +121,22 @@ async def test_who_has_more_is_news_and_who_has_the_same_is_none(version: Divide
 
 async def test_news_end_the_wait_and_are_told_once(version: DividedVersion) -> None:
     having, _ = made(version, says=Having(b"\1", 7))
-    having.limits.sleep = lambda seconds: asyncio.Event().wait()
+    awake = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            awake.set()
+
+    having.limits.sleep = sleep
     waiting = asyncio.create_task(having.until_told(60.0))
     await asyncio.sleep(0)
     assert not waiting.done()
     await having.ask_once(A)
     await waiting
     assert not having.told.is_set()
+    await eventually(awake.is_set)  # nobody sleeps on
 
 
 async def test_without_news_the_wait_ends_by_itself(version: DividedVersion) -> None:
@@ -141,8 +150,9 @@ async def test_one_that_does_not_say_when_it_has_more_is_asked_ever_less_often(v
     assert await naps(version, having, 7) == [0.05, 0.1, 0.2, 0.4, 0.5, 0.5, 0.5]
 
 
-async def test_one_that_answers_once_it_has_more_is_asked_again_at_once(version: DividedVersion) -> None:
-    having, _ = made(version, says=Having(b"", 0, number=1))
+@pytest.mark.parametrize("number", [0, 1])
+async def test_one_that_answers_once_it_has_more_is_asked_again_at_once(version: DividedVersion, number: int) -> None:
+    having, _ = made(version, says=Having(b"", 0, number=number))
     assert await naps(version, having, 3) == [0.05, 0.05, 0.05]
 
 
