@@ -177,7 +177,7 @@ class TestAsk:
         await eventually(lambda: bool(asking.neighbours.asked))
         await asking.version.node.read(asking.version.digest, asking.version.entry("large").ino, 0, 10)
         await eventually(lambda: asking.version.ended == [False])
-        assert not asking.copies.is_left_to_us(asking.version.entry("large").ino, 0)
+        assert asking.giver("large", 0) == A
 
 
 class TestFailure:
@@ -204,15 +204,19 @@ class TestFailure:
             assert asking.giver() == A
         await asking.ask(Came.NOTHING)
         assert asking.giver() == ""
-        assert asking.copies.files_left_to_us() == {asking.version.entry("small/00").ino}
         assert asking.version.ended == [False] * 3
 
     async def test_what_one_failed_to_give_may_come_from_another(self, asking: Asking) -> None:
         for _ in range(3):
             await asking.ask(Came.NOTHING)
         assert asking.giver() == B
-        assert asking.copies.files_left_to_us() == set()
         assert asking.giver("small/01") is not None
+
+    async def test_what_all_failed_to_give_is_left_to_us(self, asking: Asking) -> None:
+        for giver in (A, B):
+            assert asking.copies.files_left_to_us() == set()
+            await asking.ask(Came.WRONG, giver)
+        assert asking.copies.files_left_to_us() == {asking.version.entry("small/00").ino}
 
     async def test_who_gave_wrong_bytes_is_not_asked_for_them_again(self, asking: Asking) -> None:
         asking.having.by_peer = {A: ALL}
@@ -283,7 +287,6 @@ class TestOverdue:
         asking.copies.leave_overdue()
         await eventually(lambda: asking.version.ended == [False])
         assert (asking.giver(), len(asking.copies)) == ("", 0)
-        assert asking.copies.files_left_to_us() == {asking.version.entry("small/00").ino}
 
     async def test_not_even_to_answer_counts_twice_against_a_node_and_once_each_time(self, asking: Asking) -> None:
         asking.begin(MOST_FAILURES // 2 - 1, A)
