@@ -214,7 +214,8 @@ class Warm(Model):
         NeighbourPolicy,
         Field(
             description="Auto: nodes that are to have it fetch it from the source once, and give it to each other. "
-            "Off: each fetches all of it from the source. Absent: as its class says, else Auto.",
+            "Off (in quotes: a bare one is false in YAML): each fetches all of it from the source. Absent: as its "
+            "class says, else Auto.",
             json_schema_extra=_left_out,
         ),
     ] = NeighbourPolicy.AUTO
@@ -280,7 +281,7 @@ class DatasetSpec(Model):
         ObservePolicy,
         Field(
             description="Auto: nodes look at which files pods read, within a budget, for speed and stall of workloads. "
-            "Off: they do not."
+            "Off (in quotes: a bare one is false in YAML): they do not."
         ),
     ] = ObservePolicy.AUTO
     tuning: Annotated[

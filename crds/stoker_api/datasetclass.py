@@ -56,7 +56,7 @@ class PolicyLimits(Model):
         Field(
             description="Values of warm.neighbours that are allowed; another one is taken as the first of them, which "
             "Datasets have that name none. Auto alone: nodes always give each other what they have, if the chart has "
-            "neighbours; Off alone: never.",
+            "neighbours; Off (in quotes: a bare one is false in YAML) alone: never.",
             min_length=1,
             max_length=len(NeighbourPolicy),
             json_schema_extra={"x-kubernetes-list-type": "set"},

@@ -53,6 +53,8 @@ ANNOTATION_TEMPLATE_HASH = f"{GROUP}/template-hash"  # on a TrainingJob's Job: o
 ANNOTATION_WAITING = f"{GROUP}/waiting"  # on a held pod: why it waits, a sentence; its Dataset says how far it is
 # On a pod that other scheduling gates hold too: since when Stoker's is the last one, RFC 3339; empty until then.
 ANNOTATION_HELD_SINCE = f"{GROUP}/held-since"
+# On pods of a job that waited in a queue for its data: since when and until when, see core/earlier_wait.py.
+ANNOTATION_WAITED = f"{GROUP}/waited"
 ANNOTATION_RELEASED = f"{GROUP}/released"  # on a released pod: JSON, see stoker_api.release.ReleaseRecord
 ANNOTATION_WARM_REQUESTED = f"{GROUP}/warm-requested"  # on a Dataset: RFC 3339 time of `stoker warm`
 ANNOTATION_REFRESH_REQUESTED = f"{GROUP}/refresh-requested"  # on a Dataset: RFC 3339 time of `stoker refresh`

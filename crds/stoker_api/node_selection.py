@@ -4,7 +4,7 @@ import re
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from stoker_api.meta import Model, cel_rule
 
@@ -13,12 +13,27 @@ MOST_VALUES = 50  # of one expression
 MOST_TOLERATIONS = 16
 MOST_SKEW = 1000
 # corev1's own: an optional prefix of a DNS subdomain, and a name of 63 characters.
-_QUALIFIED_NAME = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+QUALIFIED_NAME = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
 _INTEGER = r"^-?[0-9]{1,18}$"
 _EXPRESSION_HINT = "In and NotIn take values, Exists and DoesNotExist none, Gt and Lt one integer"
 _TOLERATION_HINT = "a toleration without key must have the operator Exists, and one with Exists has no value"
 LabelValue = Annotated[str, Field(max_length=63)]
-LabelKey = Annotated[str, Field(min_length=1, max_length=317, pattern=_QUALIFIED_NAME)]
+_KEY_HINT = "is not the key of a label or taint: write for example gpu.memory or topology.kubernetes.io/zone"
+
+
+def _checked_key(text: str) -> str:
+    if re.fullmatch(QUALIFIED_NAME, text) is None:
+        raise ValueError(f"{text!r} {_KEY_HINT}")
+    return text
+
+
+# A rule in place of the pattern, which people would be shown as it is.
+_KEY_RULE = cel_rule(f"self.matches('{QUALIFIED_NAME}')", f"it {_KEY_HINT}", f"self + ' {_KEY_HINT}'")
+LabelKey = Annotated[
+    str,
+    Field(min_length=1, max_length=317, json_schema_extra={"x-kubernetes-validations": [_KEY_RULE]}),
+    AfterValidator(_checked_key),
+]
 
 
 class NodeSelectorOperator(StrEnum):

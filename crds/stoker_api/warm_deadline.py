@@ -1,21 +1,30 @@
 """By when a Dataset is to be warm: once, or each day at a local time."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue
 
 from stoker_api.meta import Model, cel_rule
 
 DAILY_PATTERN = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
 ZONE_PATTERN = r"^[A-Za-z][A-Za-z0-9+_-]*(/[A-Za-z0-9+_-]+)*$"
-_DAILY_HINT = "must be a time of day such as 08:00"
-_ZONE_HINT = "must be the name of a time zone such as Europe/Berlin"
+_DAILY_HINT = "is not a time of day: write for example 08:00"
+_ZONE_HINT = "is not the name of a time zone: write for example Europe/Berlin"
+
+
+def _checked_daily(text: str) -> str:
+    if re.fullmatch(DAILY_PATTERN, text) is None:
+        raise ValueError(f"{text!r} {_DAILY_HINT}")
+    return text
 
 
 def _checked_zone(name: str) -> str:
     """Return the name as it is. Raises ValueError with a sentence where there is no such zone."""
+    if re.fullmatch(ZONE_PATTERN, name) is None:
+        raise ValueError(f"{name!r} {_ZONE_HINT}")
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
@@ -27,6 +36,11 @@ def _checked_time(text: str) -> str:
     if datetime.fromisoformat(text).tzinfo is None:
         raise ValueError(f"{text!r} names no time zone: write for example 2026-11-24T08:00:00Z")
     return text
+
+
+def _rule(pattern: str, hint: str) -> dict[str, JsonValue]:
+    """Return a rule in place of a pattern, which people would be shown as it is."""
+    return cel_rule(f"self.matches('{pattern}')", f"it {hint}", f"self + ' {hint}'")
 
 
 class WarmDeadline(Model):
@@ -54,12 +68,17 @@ class WarmDeadline(Model):
         Field(
             description="A time of each day in timeZone, such as 08:00.",
             max_length=5,
-            pattern=DAILY_PATTERN,
+            json_schema_extra={"x-kubernetes-validations": [_rule(DAILY_PATTERN, _DAILY_HINT)]},
         ),
+        AfterValidator(lambda text: text if text is None else _checked_daily(text)),
     ] = None
     time_zone: Annotated[
         str | None,
-        Field(description="Of daily, such as Europe/Berlin. Absent: UTC.", max_length=64, pattern=ZONE_PATTERN),
+        Field(
+            description="Of daily, such as Europe/Berlin. Absent: UTC.",
+            max_length=64,
+            json_schema_extra={"x-kubernetes-validations": [_rule(ZONE_PATTERN, _ZONE_HINT)]},
+        ),
         AfterValidator(lambda name: name if name is None else _checked_zone(name)),
     ] = None
 

@@ -131,6 +131,9 @@ def test_a_job_waits_without_quota_until_its_data_is_warm_and_starts_there(world
     assert "warm: " in check(admitted)["message"]
     (pod,) = pods_of(world, home, "job-name=cold")
     assert pod["spec"]["nodeName"] in warm_nodes(world, home, "train")
+    # What it waited for its data is a part of its pod's maxWait.
+    since, until = pod["metadata"]["annotations"]["stoker.dev/waited"].split("/")
+    assert admitted["metadata"]["creationTimestamp"] <= since < until
     (evicted,) = admitted["status"]["schedulingStats"]["evictions"]
     assert (evicted["reason"], evicted["count"]) == ("AdmissionCheck", 1)
 

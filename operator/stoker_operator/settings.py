@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from stoker_api.node_selection import QUALIFIED_NAME
 from stoker_operator.core.origin_policy import OriginPolicy
 from stoker_operator.errors import SettingsError
 
@@ -47,7 +48,10 @@ class Settings(BaseSettings):
         "Auto", description="Whether the sidecars of nodes that are to have the same Dataset give it to each other."
     )
     rack_label: str = Field(
-        "", max_length=317, pattern=rf"^({_LABEL})?$", description="The label that tells a node's rack; empty: none."
+        "",
+        max_length=317,
+        pattern=rf"^({QUALIFIED_NAME[1:-1]})?$",
+        description="The label that tells a node's rack; empty: none.",
     )
     kueue: bool = Field(False, description="Answer Kueue's AdmissionChecks that name Stoker (docs/QUEUES.md).")
     writes_per_second: float = Field(

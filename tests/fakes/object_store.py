@@ -36,14 +36,15 @@ class MemoryStore:
     bodies, ``states`` tells the checksum that the store keeps of a content, or None.
     """
 
-    objects: dict[str, tuple[bytes, int]] = field(default_factory=dict)  # path -> content, mtime_ns
+    # Path -> content, mtime_ns. Not in its repr, which asyncio's debug mode makes of what a slow callback has.
+    objects: dict[str, tuple[bytes, int]] = field(default_factory=dict, repr=False)
     gets: list[Get] = field(default_factory=list)
     faults: deque[SourceError] = field(default_factory=deque)
     mangle: Callable[[str, bytes], bytes] = lambda path, data: data
     etag: Callable[[bytes], str] = md5_etag
     states: Callable[[bytes], Checksum | None] = lambda content: None
     closed: bool = False
-    versions: dict[str, bytes] | None = None  # by path and id; None: the store keeps none
+    versions: dict[str, bytes] | None = field(default=None, repr=False)  # by path and id; None: the store keeps none
 
     def put(self, path: str, content: bytes, mtime_ns: int = 0) -> None:
         """Create or replace an object."""

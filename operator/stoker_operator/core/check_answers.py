@@ -12,6 +12,7 @@ from stoker_api import names
 from stoker_api.meta import shortened
 from stoker_api.times import format_time
 from stoker_operator.core.annotations import Refusal
+from stoker_operator.core.earlier_wait import format_earlier_wait
 from stoker_operator.core.kueue_objects import AdmissionCheckView, CheckEntry, CheckState, QueuedWorkload
 from stoker_operator.core.warm_check import Outlook, StartVerdict
 
@@ -68,7 +69,7 @@ def decide_answer(
     urgent = state != check.state or (moved and state is not CheckState.RETRY)
     if not urgent and message == check.message:
         return None
-    updates = _updates(verdict) if annotates and state is CheckState.READY else ()
+    updates = _updates(workload, verdict, now) if annotates and state is CheckState.READY else ()
     return CheckAnswer(check, state, message, requeue_at, updates, urgent)
 
 
@@ -110,9 +111,24 @@ def _requeue_at(workload: QueuedWorkload, state: CheckState, verdict: StartVerdi
     return float(int(now + HOLD)) if late else workload.requeue_at
 
 
-def _updates(verdict: StartVerdict) -> list[dict[str, Any]]:
-    rows = verdict.annotate.items()
-    return [{"name": name, "annotations": {names.ANNOTATION_DATASETS: text}} for name, text in rows]
+def _updates(workload: QueuedWorkload, verdict: StartVerdict, now: float) -> list[dict[str, Any]]:
+    """Return what its pods are to say beside their templates: what they mount, and how long was waited for that."""
+    notes = {name: {names.ANNOTATION_DATASETS: text} for name, text in verdict.annotate.items()}
+    if waited := _waited(workload, verdict, now):
+        wait = format_earlier_wait(now - waited, now)
+        for name in verdict.waiting:
+            notes.setdefault(name, {})[names.ANNOTATION_WAITED] = wait
+    return [{"name": name, "annotations": said} for name, said in notes.items()]
+
+
+def _waited(workload: QueuedWorkload, verdict: StartVerdict, now: float) -> float:
+    """Return the seconds of its maxWait that are over, of one that starts.
+
+    All since it was made where its data has not come; until it came, where it was sent back for that. What it waited
+    for its turn with warm data is not Stoker's doing, and its pods may need their maxWait for room.
+    """
+    until = now if verdict.cold else workload.let_back_at
+    return max(0.0, until - workload.created) if workload.created else 0.0
 
 
 def _row(answer: CheckAnswer, now: float) -> dict[str, Any]:

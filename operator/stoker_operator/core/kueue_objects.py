@@ -14,7 +14,8 @@ from stoker_operator.core.views import PodView, parse_pod
 Raw = Mapping[str, Any]
 # Who writes our part of a Workload's status: by that name the API server says whose `requeueAt` is.
 CHECK_MANAGER = "stoker-operator-kueue"
-_EVICTED_BY_CHECK = "AdmissionCheck"  # Kueue's reason
+_EVICTED_BY_CHECK = "AdmissionCheck"  # Kueue's reasons of the condition Requeued
+_BACK_FROM_CHECK = "BackoffFinished"
 _PAST = frozenset({"Admitted", "Finished"})  # conditions of Workloads that wait for no check any more
 
 
@@ -59,11 +60,15 @@ class CheckEntry:
 
 @dataclass(frozen=True, slots=True)
 class PodSetView:
-    """Pods that are alike: a pod as it would be made, or why that cannot be read, and how many."""
+    """Pods that are alike: a pod as it would be made, or why that cannot be read, and how many.
+
+    ``says_wait``: its template has the annotation that tells of an earlier wait, whoever wrote it.
+    """
 
     name: str
     count: int
     pod: PodView | Refusal
+    says_wait: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +84,10 @@ class QueuedWorkload:
     reserved: bool = False  # it has quota
     evicted: bool = False  # Kueue is taking that back
     held_back: bool = False  # by a check, until `requeue_at`
+    let_back_at: float = 0.0  # when a check let it into the queue again; 0.0: none did since it was made or ran last
     requeue_at: float = 0.0
     requeue_is_ours: bool = False  # nobody wrote `requeue_at` after us
+    created: float = 0.0  # seconds since the epoch
 
     @property
     def key(self) -> str:
@@ -125,9 +132,11 @@ def parse_workload(raw: Raw) -> QueuedWorkload:
         checks=checks,
         reserved="QuotaReserved" in said,
         evicted="Evicted" in said,
-        held_back=_is_held_back(status),
+        held_back=_requeued_at(status, "False", _EVICTED_BY_CHECK) is not None,
+        let_back_at=_requeued_at(status, "True", _BACK_FROM_CHECK) or 0.0,
         requeue_at=parse_time((status.get("requeueState") or {}).get("requeueAt")),
         requeue_is_ours=any(map(_owns_requeue, meta.get("managedFields") or ())),
+        created=parse_time(meta.get("creationTimestamp")),
     )
 
 
@@ -159,14 +168,16 @@ def _pod_set(meta: Raw, raw: Raw) -> PodSetView:
         pod = parse_pod({"metadata": made, "spec": template.get("spec") or {}})
     except Exception as error:  # noqa: BLE001 -- the boundary of a template, which anyone may have written
         pod = Refusal(f"the template of its pods {name!r} cannot be read: {error!r}")
-    return PodSetView(name, max(0, int(raw.get("count", 1))), pod)
+    says_wait = names.ANNOTATION_WAITED in (given.get("annotations") or {})
+    return PodSetView(name, max(0, int(raw.get("count", 1))), pod, says_wait)
 
 
-def _is_held_back(status: Raw) -> bool:
+def _requeued_at(status: Raw, said: str, reason: str) -> float | None:
+    """Return since when Kueue's condition Requeued says this for that reason; None when it says something else."""
     for one in status.get("conditions") or ():
-        if one["type"] == "Requeued":
-            return bool(one.get("status") == "False" and one.get("reason") == _EVICTED_BY_CHECK)
-    return False
+        if (one["type"], one.get("status"), one.get("reason")) == ("Requeued", said, reason):
+            return parse_time(one.get("lastTransitionTime"))
+    return None
 
 
 def _owns_requeue(entry: Raw) -> bool:

@@ -94,10 +94,16 @@ def held_from(pod: PodView, now: float) -> float:
     return min(max(pod.held_since, pod.created), now) if pod.held_since else now
 
 
+def _waits_from(pod: PodView, now: float) -> float:
+    """Return since when ``maxWait`` counts: what its job waited in a queue for its data is a part of it."""
+    since = held_from(pod, now)
+    return min(since, pod.waited_from) if pod.waited_from else since
+
+
 def _demand(pod: PodView, request: PodRequest, datasets: Mapping[str, Dataset], now: float) -> PodDemand:
     wanted = tuple(datasets[key] for key in request.keys)
     entries = [CatalogEntry.of(dataset) for dataset in wanted]
     max_wait = min(effective_max_wait(request, entries), LONGEST_WAIT)
     versions = {key: version for key, version in pod.versions.items() if key in request.keys}
     older = {key: version for key, version in versions.items() if version != datasets[key].status.version}
-    return PodDemand(wanted, effective_mode(request, entries), max_wait, held_from(pod, now), older)
+    return PodDemand(wanted, effective_mode(request, entries), max_wait, _waits_from(pod, now), older)

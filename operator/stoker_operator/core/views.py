@@ -15,6 +15,7 @@ from stoker_api.nodecache import NodeCache
 from stoker_api.times import parse_time
 from stoker_api.trainingjob import TrainingJob, TrainingJobStatus
 from stoker_operator.core.class_limits import ClassTerms
+from stoker_operator.core.earlier_wait import waited_from
 from stoker_operator.core.nearness import ClusterNeighbours
 from stoker_operator.core.origin_ledger import NO_SHARES, OriginShares
 from stoker_operator.core.origin_policy import OriginPolicy
@@ -105,6 +106,7 @@ class PodView:
     created: float = 0.0  # seconds since the epoch
     # When Stoker's gate became the last one, for a pod that had others; 0.0: they hold it still, or that is not known.
     held_since: float | None = None
+    waited_from: float = 0.0  # since when its job waited in a queue for its data; 0.0: it did not, or long ago
     gang: str = ""
     gang_size: int = 0
     node_selector: Mapping[str, str] = field(default_factory=dict)
@@ -291,6 +293,7 @@ def _with_details(
         labels=dict(labels),
         waiting=annotations.get(names.ANNOTATION_WAITING, ""),
         held_since=None if since is None else parse_time(since),
+        waited_from=waited_from(annotations.get(names.ANNOTATION_WAITED, ""), base.created),
         unweighed=unweighed_rules(spec),
         unschedulable=(refused.get("message") or "no node takes it") if refused else "",
         unschedulable_since=parse_time(refused.get("lastTransitionTime")),

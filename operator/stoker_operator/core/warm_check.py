@@ -32,6 +32,8 @@ class StartVerdict:
 
     ``wanted``, ``versions``: the nodes on which its data is wanted, by key of the Dataset, and what of older versions.
     ``annotate``: what the annotation stoker.dev/datasets of its pods is to say, by the name of the pod set.
+    ``waiting``: pod sets that are held for data, and do not say how long they waited. ``cold``: it starts before its
+    data is warm.
     """
 
     outlook: Outlook
@@ -39,6 +41,8 @@ class StartVerdict:
     wanted: Mapping[str, frozenset[str]] = field(default_factory=dict)
     versions: Mapping[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
     annotate: Mapping[str, str] = field(default_factory=dict)
+    waiting: tuple[str, ...] = ()
+    cold: bool = False
 
 
 def judge(
@@ -49,7 +53,7 @@ def judge(
     if isinstance(needs, StartVerdict):
         return needs
     seats = yield from supply.seats([one for one in needs if one.demand.mode is not SchedulingMode.NONE])
-    outlook, sentence = _outlook(seats, terms, now)
+    outlook, sentence, cold = _outlook(seats, terms, now)
     wanted: dict[str, set[str]] = {}
     versions: dict[str, dict[str, frozenset[str]]] = {}
     for one in seats:
@@ -65,6 +69,8 @@ def judge(
         wanted={key: frozenset(nodes) for key, nodes in wanted.items()},
         versions=versions,
         annotate=_annotate(workload, view),
+        waiting=_waiting(workload, seats),
+        cold=cold,
     )
 
 
@@ -99,7 +105,7 @@ def _need(one: PodSetView, pod: PodView, view: ClusterView, now: float) -> PodNe
             return StartVerdict(Outlook.WAIT, f"pods {one.name!r}: {version.sentence}")
         if asked.version and version != dataset.status.version:
             versions[asked.key] = version
-    return PodNeed(pod, replace(demand, versions=versions), one.count)
+    return PodNeed(one.name, pod, replace(demand, versions=versions), one.count)
 
 
 def _by_volumes(pod: PodView, view: ClusterView) -> str:
@@ -119,28 +125,37 @@ def _annotate(workload: QueuedWorkload, view: ClusterView) -> dict[str, str]:
     }
 
 
-def _outlook(seats: Sequence[Seats], terms: WarmTerms, now: float) -> tuple[Outlook, str]:
+def _waiting(workload: QueuedWorkload, seats: Sequence[Seats]) -> tuple[str, ...]:
+    """Name the pod sets that are held for data; of one that says itself how long Kueue takes no other word."""
+    held = {one.need.name for one in seats}
+    return tuple(one.name for one in workload.pod_sets if one.name in held and not one.says_wait)
+
+
+def _outlook(seats: Sequence[Seats], terms: WarmTerms, now: float) -> tuple[Outlook, str, bool]:
+    """Return whether it may start, why, and whether it would start before its data is warm."""
     if not seats:
-        return Outlook.READY, "its pods wait for no Dataset"
+        return Outlook.READY, "its pods wait for no Dataset", False
     missing, whole = missing_data(seats), all(one.choices for one in seats)
     demands = [one.need.demand for one in seats]
     data = " and ".join(dict.fromkeys(demand.names for demand in demands))
     if whole and missing.is_warm:
-        return Outlook.READY, f"warm: {data}; {_where(seats)}"
+        return Outlook.READY, f"warm: {data}; {_where(seats)}", False
     if whole and missing.within(terms.within):
-        return Outlook.READY, f"{data} will be warm within {format_duration(terms.within)}: {_describe(missing)}"
+        within = format_duration(terms.within)
+        return Outlook.READY, f"{data} will be warm within {within}: {_describe(missing)}", False
     patient = any(demand.mode is SchedulingMode.REQUIRE for demand in demands)
     overdue = any(now >= demand.deadline for demand in demands)
     shown = not whole and any(now >= demand.since + SHOWN_AFTER for demand in demands)
     if not patient and overdue:
-        return Outlook.READY, f"maxWait passed before {data} was warm: {_describe(missing)}"
+        return Outlook.READY, f"maxWait passed before {data} was warm: {_describe(missing)}", True
     if not patient and shown:
-        return Outlook.READY, f"no node fits its pods: let go before {data} is warm, so that an autoscaler sees them"
+        why = f"no node fits its pods: let go before {data} is warm, so that an autoscaler sees them"
+        return Outlook.READY, why, True
     hindrances = [text for demand in demands for text in (*_unlisted(demand), *explain.hindrances(demand))]
     what = _describe(missing) if whole else "no ready node with Stoker's sidecar fits its pods and may hold the data"
     until = explain.until_when(demands[0], overdue=overdue)
     parts = [what, *dict.fromkeys(hindrances), "its quota is left to others", until]
-    return Outlook.WAIT, f"waiting for {data}: {'; '.join(parts)}"
+    return Outlook.WAIT, f"waiting for {data}: {'; '.join(parts)}", False
 
 
 def _unlisted(demand: PodDemand) -> list[str]:

@@ -22,8 +22,9 @@ _STEP = 64  # nodes that are looked at before others get a turn
 
 @dataclass(frozen=True)
 class PodNeed:
-    """Pods that are alike, ``count`` of them, and what they wait for."""
+    """The pods of one set, ``count`` of them, which are alike, and what they wait for."""
 
+    name: str
     pod: PodView
     demand: PodDemand
     count: int

@@ -113,10 +113,14 @@ class DatasetCache:
 
         The root's inode stands for the version itself: the answer is where its tree lies.
         """
-        fetching = self.versions.fetchings.get(request.digest) or await self._open(request.digest)
+        fetching = await self.opened(request.digest)
         if request.ino == ROOT_INO:
             return ReadDone("tree", str(fetching.version.paths.tree))
         return await fetching.read(request.ino, request.offset, request.length, doubt=request.doubt)
+
+    async def opened(self, digest: str) -> Fetching:
+        """Return a version that this node has, opened where it was not. Raises SidecarError."""
+        return self.versions.fetchings.get(digest) or await self._open(digest)
 
     def note_reader(self) -> None:
         """Take note that a reader asks."""

@@ -1,4 +1,4 @@
-"""Reads whole versions again, slowly and while nothing else is to be done, and has damaged files fetched anew."""
+"""Reads whole versions that are in use again, slowly and while nothing else is to be done; has damage fetched anew."""
 
 import asyncio
 import logging
@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from struct import Struct
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from stoker_api.names import Reason
 from stoker_sidecar.errors import SidecarError
@@ -99,6 +99,7 @@ class ChecksumFile:
 _log = logging.getLogger(__name__)
 _REPAIR_ATTEMPTS = 2
 _PAUSE = 1.0  # seconds until a busy node is asked again whether it is idle
+_AFTER_ERROR = 3600.0  # seconds until a version is begun with again whose pass an error ended: others come first
 
 
 @dataclass(frozen=True)
@@ -112,9 +113,26 @@ class ScrubSettings:
     rate: int = 50 * 1024**2  # a tenth of what the slowest SSDs read, so that pods do not notice
 
 
+class ScrubTarget(NamedTuple):
+    """A version of a dataset that may be due."""
+
+    dataset: DatasetCache
+    digest: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """UID and digest."""
+        return self.dataset.uid, self.digest
+
+    @property
+    def is_in_use(self) -> bool:
+        """Tell whether pods have it mounted, or would get it now."""
+        return self.digest == self.dataset.config.version or self.digest in self.dataset.held
+
+
 @dataclass
 class Scrubber:
-    """Has one version after the other read again.
+    """Has one version after the other read again, of those that are in use.
 
     ``datasets``: all of the node, by uid; ``now``: seconds since 1970.
     """
@@ -127,16 +145,29 @@ class Scrubber:
     sleep: Callable[[float], Awaitable[object]]
     now: Callable[[], float] = time.time
     _task: "asyncio.Task[None] | None" = None
+    _bucket: TokenBucket = field(init=False)  # of all passes together
+    _put_off: dict[tuple[str, str], float] = field(default_factory=dict)  # by uid and digest, until when; of ``clock``
+
+    def __post_init__(self) -> None:
+        self._bucket = TokenBucket(self.settings.rate, self.clock())
 
     def start_due(self) -> None:
-        """Begin a pass over a version that is due, unless one is running."""
+        """Begin a pass over the version that is due and was looked at longest ago, unless one is running."""
         if self._task is not None and not self._task.done():
             return
+        now = self.clock()
+        self._put_off = {key: until for key, until in self._put_off.items() if now < until}
+        due = [(since, target) for target in self._targets() if (since := self._due_since(target)) is not None]
+        if due:
+            _, target = min(due, key=lambda each: each[0])
+            self._task = asyncio.create_task(self._scrub(target))
+
+    def _targets(self) -> Iterator[ScrubTarget]:
+        """Yield the versions that are in use, of each dataset the current one first."""
         for dataset in list(self.datasets.values()):
-            fetching = dataset.current_fetching
-            if fetching is not None and fetching.version.complete and self._is_due(fetching):
-                self._task = asyncio.create_task(self._scrub(dataset, fetching))
-                return
+            current = dataset.config.version
+            for digest in ([current] if current else []) + sorted(dataset.held - {current}):
+                yield ScrubTarget(dataset, digest)
 
     async def close(self) -> None:
         """Stop; the pass begins anew another time."""
@@ -144,27 +175,44 @@ class Scrubber:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    def _is_due(self, fetching: Fetching) -> bool:
-        paths = fetching.version.paths
+    def _due_since(self, target: ScrubTarget) -> float | None:
+        """Return when a version was looked at last, or became whole, in seconds since 1970; None: it is not due."""
+        if target.key in self._put_off:
+            return None
         try:
+            paths = target.dataset.versions.whole(target.digest)
+            if paths is None:
+                return None
             scrubbed = paths.scrubbed.stat().st_mtime if paths.scrubbed.exists() else None
-            return is_due(self.now(), scrubbed, paths.complete.stat().st_mtime, self.settings.interval)
+            complete = paths.complete.stat().st_mtime
         except OSError:
-            return False  # its folder is failing: no time to scrub
+            return None  # its folder is failing: no time to scrub
+        due = is_due(self.now(), scrubbed, complete, self.settings.interval)
+        return (complete if scrubbed is None else scrubbed) if due else None
 
-    async def _scrub(self, dataset: DatasetCache, fetching: Fetching) -> None:
-        work = ScrubPass(dataset, fetching, TokenBucket(self.settings.rate, self.clock()), self)
+    async def _scrub(self, target: ScrubTarget) -> None:
+        config = target.dataset.config
         try:
-            await work.run()
+            work = ScrubPass(target.dataset, await target.dataset.opened(target.digest), self._bucket, self)
+            try:
+                await work.run()
+            finally:
+                self._tell(target, work)
         except (SidecarError, OSError) as error:
-            _log.warning("a scrub of %s ended early: %s", dataset.config.name, error)
-        if work.damaged:
-            message = (
-                f"{len(work.damaged)} of {work.files} files of {dataset.config.namespace}/{dataset.config.name} "
-                f"were damaged on the disk and are fetched again, such as {work.damaged[0]}"
-            )
-            self.notices.tell(dataset.uid, Reason.REPAIRED, message)
-            dataset.telemetry.add(REPAIRED_FILES, len(work.damaged))
+            self._put_off[target.key] = self.clock() + _AFTER_ERROR
+            _log.warning("a scrub of %s, version %s, ended early: %s", config.name, target.digest[:12], error)
+
+    def _tell(self, target: ScrubTarget, work: "ScrubPass") -> None:
+        if not work.damaged:
+            return
+        dataset, config = target.dataset, target.dataset.config
+        older = "" if target.digest == config.version else f" (version {target.digest[:12]})"
+        message = (
+            f"{len(work.damaged)} of {work.files} files of {config.namespace}/{config.name}{older} were damaged on the "
+            f"disk and are fetched again, such as {work.damaged[0]}"
+        )
+        self.notices.tell(dataset.uid, Reason.REPAIRED, message)
+        dataset.telemetry.add(REPAIRED_FILES, len(work.damaged))
 
     async def idle(self) -> None:
         """Return when no reader waits and nothing is warmed."""
@@ -194,8 +242,8 @@ class ScrubPass:
             closing(Manifest.open(paths.manifest)) as manifest,
         ):
             for path, entry in _files(manifest):
-                if self.dataset.current_fetching is not self.fetching:
-                    return  # it was dropped, or has moved to another folder
+                if not self._goes_on():
+                    return
                 await self._file(path, entry, sums)
             for path, entry, crc in self._unsure:
                 if self._proven:
@@ -203,6 +251,11 @@ class ScrubPass:
                 else:
                     sums.put(entry.ino, crc)
             paths.scrubbed.touch()
+
+    def _goes_on(self) -> bool:
+        """Tell whether it is in use still, and was not dropped, nor has moved to another folder."""
+        target = ScrubTarget(self.dataset, self.fetching.version.paths.folder.name)
+        return target.is_in_use and self.dataset.versions.is_open(self.fetching)
 
     async def _file(self, path: str, entry: Entry, sums: ChecksumFile) -> None:
         self.files += 1

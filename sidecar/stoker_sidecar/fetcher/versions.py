@@ -93,6 +93,13 @@ class OpenVersions:
         """Tell whether its manifest is here, be it only in safety."""
         return digest in self._rescued or self._folders.find(self._uid, digest) is not None
 
+    def whole(self, digest: str) -> VersionPaths | None:
+        """Return where a version lies, if it is whole, whether it is open or not. Raises OSError."""
+        if (fetching := self.fetchings.get(digest)) is not None:
+            return fetching.version.paths if fetching.version.complete else None
+        paths = self._folders.find(self._uid, digest)
+        return paths if paths is not None and is_there(paths.complete) else None
+
     async def sharing(self, path: str, is_it: Callable[[Path], bool]) -> list[tuple[Fetching, Entry]]:
         """Find the open versions whose tree has a certain file at a path: those that are alike there share it."""
         found = []

@@ -305,7 +305,18 @@ def test_a_bare_off_of_yaml_turns_overlays_off() -> None:
         ({"sidecar": {"overlay": "On"}}, "overlay"),
         ({"sidecar": {"neighbours": {"uploads": -1}}}, "uploads"),
         ({"sidecar": {"neighbours": {"bytesPerSecond": "fast"}}}, "bytesPerSecond"),
-        ({"sidecar": {"neighbours": {"rackLabel": "a rack"}}}, "rackLabel"),
+        *(
+            ({"sidecar": {"neighbours": {"rackLabel": label}}}, "rackLabel")
+            for label in ("a rack", "-rack", "x.io/", "/r")
+        ),
+        ({"sidecar": {"neighbours": {"mode": "On"}}}, "mode"),
+        ({"sidecar": {"fetch": {"lastFiles": "On"}}}, "lastFiles"),
+        ({"sidecar": {"fetch": {"lastFiles": True}}}, "lastFiles"),
+        ({"origins": {"price": {"perGB": "0.09"}}}, "perGB"),
+        ({"origins": {"price": {"perGB": -1}}}, "perGB"),
+        ({"origins": {"price": {"perGiB": 1}}}, "perGiB"),
+        ({"origins": {"caps": [{"bucket": "archive", "price": {"perThousandRequests": -1}}]}}, "perThousandRequests"),
+        ({"origins": {"caps": [{"bucket": "archive", "bytesPerSecond": "fast"}]}}, "bytesPerSecond"),
         ({"sidecar": {"observe": {"mode": "On"}}}, "observe"),
         ({"sidecar": {"observe": {"cpu": "5%"}}}, "cpu"),
         ({"sidecar": {"plugins": ["No Name"]}}, "plugins"),

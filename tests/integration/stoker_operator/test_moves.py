@@ -1,7 +1,10 @@
 """Where replicas may be, and what becomes of them when a node is drained, on a real API server."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
+
+import pytest
 
 from stoker_api.dataset_status import Phase
 from stoker_api.names import ConditionType, Reason
@@ -31,6 +34,22 @@ async def test_the_api_server_takes_what_the_models_take_and_refuses_the_rest(wo
     assert [RIGHT_PLACES[number] for number, no in found.items() if no] == []
     wrong = ({"replicas": share} for share in ("0%", "101%", "5", "half", "1.5%"))
     assert [await refused(world, f"share-{number}", cache) for number, cache in enumerate(wrong)] == [True] * 5
+
+
+async def test_wrong_places_are_refused_with_sentences(world: World) -> None:
+    key = "is not the key of a label or taint: write for example gpu.memory or topology.kubernetes.io/zone"
+    wrong: tuple[tuple[Mapping[str, Any], str], ...] = (
+        ({"replicas": "half"}, "cache.replicas must be 0 to 10000, or 'all', or a share of the nodes, 1% to 100%"),
+        ({"topologySpread": {"topologyKey": "a zone"}}, f"a zone {key}"),
+        ({"topologySpread": {"topologyKey": "zone", "maxSkew": 0}}, "should be greater than or equal to 1"),
+        ({"topologySpread": {"topologyKey": "zone", "whenUnsatisfiable": "Maybe"}}, 'values: "DoNotSchedule", "Sched'),
+        ({"tolerations": [{"key": "-gpu"}]}, f"-gpu {key}"),
+    )
+    for number, (cache, sentence) in enumerate(wrong):
+        body = {"source": {"uri": "s3://bucket/"}, "cache": cache}
+        metadata = {"name": f"wrong-{number}", "namespace": world.namespace}
+        with pytest.raises(Invalid, match=re.escape(sentence)):
+            await world.kube.create(DATASETS, {"metadata": metadata, "spec": body})
 
 
 async def entry(world: World, node: str, *, eager: bool) -> NodeDataset:

@@ -11,18 +11,23 @@ from tests.integration.stoker_operator.conftest import World
 
 
 @pytest.mark.parametrize(
-    "deadline",
+    ("deadline", "sentence"),
     [
-        {},
-        {"at": "2099-01-01T08:00:00Z", "daily": "08:00"},
-        {"at": "tomorrow"},
-        {"at": "2099-01-01T08:00:00Z", "timeZone": "Europe/Berlin"},
-        {"daily": "25:00"},
-        {"daily": "08:00", "timeZone": "../../etc"},
+        ({}, "takes one of at and daily"),
+        ({"at": "2099-01-01T08:00:00Z", "daily": "08:00"}, "takes one of at and daily"),
+        ({"at": "tomorrow"}, "must be of type date-time"),
+        ({"at": "2099-01-01T08:00:00Z", "timeZone": "Europe/Berlin"}, "timeZone is for daily"),
+        ({"daily": "25:00"}, "25:00 is not a time of day: write for example 08:00"),
+        (
+            {"daily": "08:00", "timeZone": "../../etc"},
+            "is not the name of a time zone: write for example Europe",
+        ),
     ],
 )
-async def test_a_deadline_that_is_none_is_refused(world: World, deadline: dict[str, Any]) -> None:
-    with pytest.raises(Invalid, match=r"warm\.deadline"):
+async def test_a_deadline_that_is_none_is_refused_with_a_sentence(
+    world: World, deadline: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(Invalid, match=rf"warm\.deadline.*{sentence}"):
         await world.add_dataset(warm={"deadline": deadline})
 
 

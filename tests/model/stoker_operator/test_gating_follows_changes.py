@@ -12,7 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from stoker_api import names
 from stoker_api.dataset import Dataset
 from stoker_api.nodecache import NodeCache
-from stoker_api.times import parse_time
+from stoker_api.times import format_time, parse_time
+from stoker_api.trainingjob import TrainingJob
+from stoker_operator.core import expected_pods as expected
 from stoker_operator.core import gate_index
 from stoker_operator.core.explain import Explanation
 from stoker_operator.core.gating import Gating
@@ -22,6 +24,7 @@ from stoker_operator.core.views import ClusterView, NodeView, PodView, Taint
 from tests.support.plain_gating import PlainOutcome, decide_plainly
 from tests.unit.stoker_operator.clusters import GIB, VERSION, dataset, held, node
 from tests.unit.stoker_operator.releases import decided_by
+from tests.unit.stoker_operator.training import training_job
 
 SETS = st.sampled_from(["imagenet", "coco"])
 NODES = st.sampled_from([f"n{number}" for number in (1, 5, 2, 4, 3)])
@@ -29,6 +32,7 @@ SHARES = st.sampled_from([1.0, 1.0, 0.5, 0.75, 0.0, None])
 SILENT = Taint("node.kubernetes.io/unreachable", "", "NoSchedule")
 OTHER_GATE = "kueue.x-k8s.io/admission"
 BOOKED = 60.0
+MOST_EXPECTED = 4  # workers of queued jobs: three jobs have more
 RARELY = st.integers(0, 9).map(lambda number: number == 9)
 
 
@@ -37,15 +41,21 @@ class FollowingChanges(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        # Places are forgotten soon, and made anew.
-        self.few_idle_places = mock.patch.object(gate_index, "_IDLE", 1)
-        self.few_idle_places.start()
+        # Places are forgotten soon, and made anew; and not all workers of queued jobs are looked at.
+        self.bounds = [
+            mock.patch.object(gate_index, "_IDLE", 1),
+            mock.patch.object(expected, "MOST_EXPECTED", MOST_EXPECTED),
+        ]
+        for bound in self.bounds:
+            bound.start()
         self.now = 1000.0
         self.gating = Gating()
         self.datasets: dict[str, Dataset] = {}
         self.caches: dict[str, NodeCache] = {}
         self.nodes: dict[str, NodeView] = {}
         self.pods: dict[str, PodView] = {}
+        self.jobs: dict[str, TrainingJob] = {}
+        self.expected: dict[str, PodView] = {}
         self.bookings: dict[str, tuple[tuple[str, ...], float]] = {}
         self.told: dict[str, Explanation] = {}
         self.made = 0
@@ -56,7 +66,8 @@ class FollowingChanges(RuleBasedStateMachine):
             self.put_cache(name, [_row("imagenet", 1.0, older=False)])
 
     def teardown(self) -> None:
-        self.few_idle_places.stop()
+        for bound in self.bounds:
+            bound.stop()
 
     def put_dataset(self, one: Dataset) -> None:
         self.datasets[one.key] = one
@@ -135,6 +146,7 @@ class FollowingChanges(RuleBasedStateMachine):
         gang=st.sampled_from(["", "", "g", "h"]),
         size=st.integers(1, 2),
         cores=st.sampled_from([1, 1, 2]),
+        waited=st.sampled_from([0.0, 0.0, 0.0, 0.0, 90.0, 700.0]),
         choice=st.sampled_from(["imagenet:/a"] * 5 + ["imagenet:/a, coco:/b", "coco:/b", "coco:/b", "imagenet:wrong"]),
         fields=st.fixed_dictionaries(
             {
@@ -148,12 +160,15 @@ class FollowingChanges(RuleBasedStateMachine):
             }
         ),
     )
-    def pods_are_made(self, count: int, gang: str, size: int, cores: int, choice: str, fields: dict[str, Any]) -> None:
+    def pods_are_made(
+        self, count: int, gang: str, size: int, cores: int, waited: float, choice: str, fields: dict[str, Any]
+    ) -> None:
         for _ in range(count):
             self.made += 1
             name = f"p{self.made * 7 % 10}{self.made}"
             requests = Resources(cpu_milli=1000 * cores, pods=1)
             more = {"uid": f"u{self.made}", "requests": requests, "datasets": choice, "created": self.now}
+            more["waited_from"] = self.now - waited if waited else 0.0
             self.put_pod(held(name, gang=gang, gang_size=size if gang else 0, **more, **fields))
 
     @precondition(lambda self: self.pods)
@@ -177,6 +192,46 @@ class FollowingChanges(RuleBasedStateMachine):
         elif what == "size" and pod.gang:
             self.put_pod(replace(pod, gang_size=number % 3 + 1))
 
+    @rule(
+        name=st.sampled_from(["j1", "j2", "j3"]),
+        workers=st.integers(1, 3),
+        phase=st.sampled_from(["Suspended"] * 4 + ["Running"]),
+        choice=st.sampled_from([["imagenet"]] * 3 + [["coco"], ["imagenet", "coco"], []]),
+        mode=st.sampled_from(["Prefer", "Prefer", "Require", "None"]),
+        selector=st.sampled_from([{}, {}, {"zone": "a"}, 7]),
+        settled=st.booleans(),
+    )
+    def job_is_queued_or_let_go(
+        self, name: str, workers: int, phase: str, choice: list[str], mode: str, selector: Any, settled: bool
+    ) -> None:
+        """Have a TrainingJob held by a queue: its workers want data before there are any. ``settled``: of a version."""
+        rows = [{"namespace": "vision", "name": one, "version": "0" * 64} for one in choice] if settled else []
+        container = {"name": "t", "image": "x", "resources": {"requests": {"cpu": "1"}}}
+        job = training_job(
+            workers=workers,
+            datasets=[{"name": one, "mountPath": f"/{one}"} for one in choice],
+            scheduling={"mode": mode},
+            template={"spec": {"containers": [container], "nodeSelector": selector}},
+            status={"phase": phase, "datasets": rows},
+        )
+        old = self.jobs.get(name)
+        since = old.metadata.creation_timestamp if old else format_time(self.now)
+        known = {"name": name, "uid": f"uid-{name}", "creation_timestamp": since}
+        self.jobs[name] = job.model_copy(update={"metadata": job.metadata.model_copy(update=known)})
+        self.tell_of_expected()
+
+    @rule(name=st.sampled_from(["j1", "j2", "j3"]))
+    def job_goes(self, name: str) -> None:
+        self.jobs.pop(name, None)
+        self.tell_of_expected()
+
+    def tell_of_expected(self) -> None:
+        """Tell of workers that are new, have changed or are not expected any more, as the operator's mirror does."""
+        before, self.expected = self.expected, dict(expected.expected_pods(self.jobs.values()))
+        for key in sorted({*before, *self.expected}):
+            if before.get(key) != self.expected.get(key):
+                self.gating.put_pod(key, self.expected.get(key))
+
     @rule(seconds=st.sampled_from([1.0, 1.0, 1.0, 31.0, 61.0, 95.0, 601.0]))
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
@@ -199,7 +254,7 @@ class FollowingChanges(RuleBasedStateMachine):
         """Return everything, with the pods that are on their way in the order in which they were released."""
         by_uid = {pod.uid: pod for pod in self.pods.values()}
         first = [by_uid[uid] for uid in self.bookings if uid in by_uid]
-        pods = {pod.key: pod for pod in (*first, *self.pods.values())}
+        pods = {pod.key: pod for pod in (*first, *self.pods.values(), *self.expected.values())}
         return ClusterView(datasets=self.datasets, node_caches=self.caches, nodes=self.nodes, pods=pods)
 
     def compare(self, plain: PlainOutcome, outcome: Outcome) -> None:
@@ -207,7 +262,8 @@ class FollowingChanges(RuleBasedStateMachine):
         for pod in (*outcome.left, *(release.pod for release in outcome.releases)):
             self.told.pop(pod.uid, None)
         self.told |= {hold.pod.uid: hold.why for hold in outcome.holds}
-        assert self.told == {hold.pod.uid: hold.why for hold in plain.holds}
+        # Of workers that are only expected there is nobody to tell; what they want is compared below.
+        assert self.told == {hold.pod.uid: hold.why for hold in plain.holds if not hold.pod.expected}
         assert outcome.wanted == plain.wanted
         assert outcome.next_deadline(self.now) == plain.next_deadline(self.now)
 

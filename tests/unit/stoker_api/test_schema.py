@@ -1,6 +1,7 @@
 """The models become structural schemas, and read what the API server would send."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from stoker_api.dataset import Dataset
+from stoker_api.datasetclass import DatasetClass
 from stoker_api.meta import Resource
 from stoker_api.nodecache import NodeCache
 from stoker_api.schema import KINDS, crd, open_api_schema
@@ -154,6 +156,37 @@ def test_the_models_take_what_the_field_takes(cache: dict[str, Any]) -> None:
 def test_the_models_hold_the_same_bounds_as_the_crds(spec: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         Dataset.model_validate({"metadata": {"name": "a"}, "spec": spec})
+
+
+@pytest.mark.parametrize("neighbours", ["On", False, ["Off"]])
+def test_whether_nodes_give_each_other_a_dataset_is_one_of_two_words(neighbours: object) -> None:
+    with pytest.raises(ValidationError):
+        Dataset.model_validate(
+            {
+                "metadata": {"name": "a"},
+                "spec": {"source": {"uri": "s3://bucket/"}, "warm": {"neighbours": neighbours}},
+            }
+        )
+
+
+@pytest.mark.parametrize("neighbours", [[], ["On"], [False], "Off", ["Auto", "Off", "Auto"]])
+def test_a_class_allows_some_of_these_two_words(neighbours: object) -> None:
+    with pytest.raises(ValidationError):
+        DatasetClass.model_validate({"metadata": {"name": "a"}, "spec": {"warm": {"neighbours": neighbours}}})
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ({"cache": {"topologySpread": {"topologyKey": "a zone"}}}, "'a zone' is not the key of a label or taint"),
+        ({"warm": {"deadline": {"daily": "8 am"}}}, "'8 am' is not a time of day: write for example 08:00"),
+        ({"warm": {"deadline": {"daily": "08:00", "timeZone": "CET+"}}}, "'CET+' is not a time zone that is known"),
+        ({"warm": {"deadline": {"daily": "08:00", "timeZone": ".."}}}, "'..' is not the name of a time zone"),
+    ],
+)
+def test_wrong_words_are_told_with_what_to_write(spec: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValidationError, match=re.escape(sentence)):
+        Dataset.model_validate({"metadata": {"name": "a"}, "spec": {"source": {"uri": "s3://bucket/"}} | spec})
 
 
 def test_a_node_reads_entries_from_before_any_bound() -> None:

@@ -73,6 +73,12 @@ def held_back(until: float, *, ours: bool = True) -> dict[str, Any]:
     }
 
 
+def let_back(at: float) -> dict[str, Any]:
+    """Return the fields of a Workload that a check sent back, and that has quota since it was let back then."""
+    back = {"type": "Requeued", "status": "True", "reason": "BackoffFinished", "lastTransitionTime": format_time(at)}
+    return {"status": {"conditions": [_condition("QuotaReserved", "True"), back]}}
+
+
 def _condition(kind: str, said: str) -> dict[str, str]:
     reason = kind if said in ("True", "False") else said
     return {"type": kind, "status": said if reason == kind else "False", "reason": reason}

@@ -75,7 +75,7 @@ def test_a_label_of_racks_is_a_name_of_a_label(monkeypatch: pytest.MonkeyPatch, 
     assert read_settings().rack_label == label
 
 
-@pytest.mark.parametrize("label", ["a rack", "a/b/c", "x" * 64, "A.example.com/rack"])
+@pytest.mark.parametrize("label", ["a rack", "a/b/c", "x" * 64, "A.example.com/rack", "-rack", "/rack"])
 def test_what_is_no_name_of_a_label_is_refused(monkeypatch: pytest.MonkeyPatch, label: str) -> None:
     monkeypatch.setenv("STOKER_RACK_LABEL", label)
     with pytest.raises(SettingsError, match="STOKER_RACK_LABEL"):

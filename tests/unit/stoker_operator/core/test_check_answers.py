@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stoker_api import names
 from stoker_api.times import format_time, parse_time
 from stoker_operator.core.check_answers import HOLD, decide_answer, status_patch
 from stoker_operator.core.kueue_objects import CHECK_MANAGER, QueuedWorkload, parse_workload
@@ -25,6 +26,7 @@ class PlayedKueue:
     quota: bool = True  # there is some for this Workload
     raw: dict[str, Any] = field(default_factory=make_workload)
     evictions: int = 0
+    ready_at: float = 0.0  # when the check became ready
 
     @property
     def workload(self) -> QueuedWorkload:
@@ -56,7 +58,10 @@ class PlayedKueue:
 
     def apply(self, body: dict[str, Any]) -> None:
         """Take over what is written, as a server-side apply does."""
+        was = self.check["state"]
         self.raw["status"] |= body["status"]
+        if was != self.check["state"] == "Ready":
+            self.ready_at = self.now
         fields: dict[str, Any] = {
             "f:status": {f"f:{part}": {"f:requeueAt": {}} for part in body["status"] if part == "requeueState"}
         }
@@ -75,7 +80,7 @@ class PlayedKueue:
 
     def _back_off(self) -> None:
         if parse_time(self.raw["status"].get("requeueState", {}).get("requeueAt")) <= self.now:
-            self.say("Requeued", "True")
+            self.say("Requeued", "True", "BackoffFinished")
 
     def _said(self, kind: str) -> tuple[str, str]:
         rows = (one for one in self.raw["status"]["conditions"] if one["type"] == kind)
@@ -84,7 +89,8 @@ class PlayedKueue:
     def say(self, kind: str, status: str, reason: str = "Any") -> None:
         """Set a condition."""
         rows = [one for one in self.raw["status"]["conditions"] if one["type"] != kind]
-        self.raw["status"]["conditions"] = [*rows, {"type": kind, "status": status, "reason": reason}]
+        row = {"type": kind, "status": status, "reason": reason, "lastTransitionTime": format_time(self.now)}
+        self.raw["status"]["conditions"] = [*rows, row]
 
 
 def turn(kueue: PlayedKueue, *, warm: bool, away: bool = False) -> None:
@@ -93,7 +99,7 @@ def turn(kueue: PlayedKueue, *, warm: bool, away: bool = False) -> None:
     workload = kueue.workload
     if away or not workload.checks:
         return
-    verdict = StartVerdict(Outlook.READY, "warm") if warm else StartVerdict(Outlook.WAIT, "cold")
+    verdict = StartVerdict(Outlook.READY, "warm", waiting=("main",)) if warm else StartVerdict(Outlook.WAIT, "cold")
     answer = decide_answer(workload, workload.checks[0], verdict, kueue.now)
     if answer is not None:
         kueue.apply(status_patch(workload, [answer], workload.checks, kueue.now))
@@ -134,6 +140,21 @@ def test_whatever_comes_and_goes_it_starts_warm_and_is_never_lost(
     for _ in range(int(HOLD) + SETTLED):
         turn(kueue, warm=True)
     assert kueue.admitted
+
+
+@given(cold=st.integers(SETTLED, 2 * SETTLED), queued=st.integers(0, 3 * SETTLED))
+@settings(deadline=None, max_examples=25)
+def test_its_pods_are_told_of_the_wait_for_data_and_not_of_the_wait_for_quota(cold: int, queued: int) -> None:
+    kueue = PlayedKueue()
+    for steps, warm, quota in ((cold, False, True), (SETTLED + queued, True, False), (SETTLED, True, True)):
+        kueue.quota = quota
+        for _ in range(steps):
+            turn(kueue, warm=warm)
+    (update,) = kueue.check["podSetUpdates"]
+    told = update["annotations"][names.ANNOTATION_WAITED]
+    since, until = (parse_time(part) for part in told.split("/"))
+    assert cold <= until - since <= cold + 3 * STEP
+    assert until == kueue.ready_at
 
 
 @given(st.floats(0, 10 * HOLD))

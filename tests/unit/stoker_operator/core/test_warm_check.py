@@ -15,10 +15,11 @@ from stoker_operator.core.warm_supply import WarmSupply
 from stoker_operator.core.warmth import WarmthIndex
 from tests.unit.stoker_operator.builders import NOW, SIZE, given, listed, make_cache, make_dataset, make_node, report
 from tests.unit.stoker_operator.builders import make_view as view_of
-from tests.unit.stoker_operator.kueue import ROOM, held_back, make_check, make_workload, pod_set
+from tests.unit.stoker_operator.kueue import ROOM, held_back, let_back, make_check, make_workload, pod_set
 
 REQUIRE = {"scheduling": {"mode": "Require"}}
 RESERVED = {"QuotaReserved": "True"}
+WAITED = "stoker.dev/waited"
 
 
 def imagenet(**spec: Any) -> Dataset:
@@ -212,6 +213,46 @@ class TestPatch:
         told = answer(raw, judged(raw, cluster(SIZE)))
         assert told is not None
         assert not told.updates
+
+    def test_pods_that_start_cold_say_that_their_max_wait_is_over(self) -> None:
+        raw = make_workload(pod_set(), pod_set("idle", datasets=""), age=601, conditions=RESERVED)
+        told = answer(raw, judged(raw, cluster(10)))
+        assert told is not None
+        assert told.updates == [{"name": "main", "annotations": {WAITED: "2027-01-15T07:49:59Z/2027-01-15T08:00:00Z"}}]
+
+    def test_pods_whose_job_was_sent_back_say_how_long_it_waited_until_its_data_was_there(self) -> None:
+        raw = make_workload(age=500, conditions=RESERVED, **let_back(NOW - 200))
+        told = answer(raw, judged(raw, cluster(SIZE)))
+        assert told is not None
+        assert told.updates == [{"name": "main", "annotations": {WAITED: "2027-01-15T07:55:00Z/2027-01-15T08:00:00Z"}}]
+
+    def test_pods_whose_job_only_waited_for_its_turn_have_all_of_their_max_wait(self) -> None:
+        raw = make_workload(age=500, conditions=RESERVED)
+        told = answer(raw, judged(raw, cluster(SIZE)))
+        assert told is not None
+        assert not told.updates
+
+    def test_pods_that_are_never_held_are_told_nothing(self) -> None:
+        pods = (pod_set(), pod_set("free", scheduling="None"))
+        raw = make_workload(*pods, age=500, conditions=RESERVED, **let_back(NOW - 200))
+        told = answer(raw, judged(raw, cluster(SIZE)))
+        assert told is not None
+        assert [row["name"] for row in told.updates] == ["main"]
+
+    def test_a_template_that_says_how_long_it_waited_is_left_as_it_is(self) -> None:
+        raw = make_workload(pod_set(waited="long"), age=500, conditions=RESERVED, **let_back(NOW - 200))
+        told = answer(raw, judged(raw, cluster(SIZE)))
+        assert told is not None
+        assert not told.updates
+
+    def test_pods_that_mount_by_volumes_of_their_own_are_told_both(self) -> None:
+        by_claim = pod_set(datasets="")
+        by_claim["template"]["spec"]["volumes"] = [{"name": "d", "persistentVolumeClaim": {"claimName": "imagenet"}}]
+        raw = make_workload(by_claim, age=601, conditions=RESERVED)
+        told = answer(raw, judged(raw, cluster(10)))
+        assert told is not None
+        (row,) = told.updates
+        assert sorted(row["annotations"]) == ["stoker.dev/datasets", WAITED]
 
     def test_it_is_written_only_onto_what_was_decided_on(self) -> None:
         workload = parse_workload(make_workload(conditions=RESERVED))

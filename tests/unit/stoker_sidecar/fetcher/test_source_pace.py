@@ -23,8 +23,16 @@ def test_the_last_small_files_do_not() -> None:
     assert side_by_side(6, 100_000, 16) == 4
 
 
+def test_small_is_what_a_source_takes_as_long_to_answer_as_to_send() -> None:
+    assert side_by_side(0, 2**20, 16) > side_by_side(0, 2**20 + 1, 16) == 1
+
+
 def test_who_has_most_left_is_helped() -> None:
     assert helped({1: 2, 2: 5, 3: 4}, 0, 4) == (2, 2)
+
+
+def test_of_two_with_as_much_left_the_first_is_helped() -> None:
+    assert helped({3: 4, 2: 4}, 0, 4) == (2, 2)
 
 
 def test_what_its_node_begins_next_is_left_to_it() -> None:

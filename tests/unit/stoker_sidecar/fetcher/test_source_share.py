@@ -56,6 +56,7 @@ def test_in_a_share_turns_go_in_circles_without_a_gap() -> None:
 def test_nodes_begin_elsewhere_with_what_others_give_unless_they_are_one_group() -> None:
     begins = [SourceShare(EVERYTHING // 2, EVERYTHING // 4).begin(at, 2) for at in range(2)]
     assert begins == [0.5, 0.0]
+    assert SourceShare(EVERYTHING // 4, EVERYTHING // 4).begin(1, 8) == 0.375
     assert SourceShare().begin(3, 4) == 0.0
 
 
