@@ -42,7 +42,7 @@ from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.cache_folder import FolderSpec
 from stoker_sidecar.wire.credentials import AmbientCredentials, Credentials
 from stoker_sidecar.wire.disk_floor import NO_FLOOR
-from stoker_sidecar.wire.fetcher_protocol import Configure, Failed, Have, Read, Reply
+from stoker_sidecar.wire.fetcher_protocol import Configure, Failed, Have, Reach, Read, Reply
 from stoker_sidecar.wire.peer_tls import PeerTls
 
 UID = "bench-faults"
@@ -219,7 +219,7 @@ async def faulty_node(
     cache = CacheNode(CacheSettings((FolderSpec(str(root)),), floor=NO_FLOOR, memory_floor=NO_FLOOR), outside)
     await cache.open()
     plan, application = NodePlan(), web.Application(middlewares=[faults.answer])
-    PeerFiles(plan, CacheFolders([root]), partial(_have, cache)).add_to(application)
+    PeerFiles(plan, CacheFolders([root]), partial(_answer, cache)).add_to(application)
     runner = web.AppRunner(application, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls.server_context())
@@ -232,9 +232,9 @@ async def faulty_node(
         await runner.cleanup()
 
 
-async def _have(cache: CacheNode, request: Have) -> Reply:
+async def _answer(cache: CacheNode, request: Have | Reach) -> Reply:
     try:
-        return cache.have(request)
+        return cache.have(request) if isinstance(request, Have) else await cache.reach(request)
     except NotYetConfigured as error:
         return Failed(error.errno, error.message)
 

@@ -49,7 +49,7 @@ class GivenCopies:
             return ""
         asked, refused = Counter(copy.giver for copy in self._copying.values()), self._refused.get(wish.key, set())
         givers, division, now = self.fetching.context.givers, self.having.division, self.clock()
-        distance_of = division.distance_of
+        distance_of, by_peer = division.distance_of, self.having.by_peer
         able = [
             AbleGiver(
                 peer,
@@ -58,17 +58,22 @@ class GivenCopies:
                 asked=asked[peer],
                 busy=now - self._busy.get(peer, -inf) < _BUSY,
             )
-            for peer, having in self.having.by_peer.items()
-            if peer not in refused and having.has(entry.ino, chunk)
+            for peer in division.asked
+            if peer in by_peer and peer not in refused and by_peer[peer].has(entry.ino, chunk)
             if chunk is None or givers.may_ask_pieces(peer)
         ]
         if not able:
             return ""
+        # Of several that are alike each node asks another one: all nodes know them in the same order.
+        able = able[(at := division.position % len(able)) :] + able[:at]
         most = max(_LEAST_AT_ONCE, _AT_ONCE // max(1, len(self.having.by_peer)))
         return nearest_giver(able, most if chunk is None or not most_pieces else min(most, most_pieces))
 
-    def ask(self, wish: Wish, giver: str) -> None:
-        """Have it come from that node, unless it came meanwhile or the node has nothing any more."""
+    def ask(self, wish: Wish, giver: str, relay: Callable[[Came], None] | None = None) -> None:
+        """Have it come from that node, unless it came meanwhile or the node has nothing any more.
+
+        ``relay``: it still comes to that node; told what became of it, whose failures count nowhere else.
+        """
         entry, chunk = wish
         having, neighbours = self.having.by_peer.get(giver), self.having.neighbours
         version, others = self.fetching.version, self.fetching.from_others
@@ -78,7 +83,7 @@ class GivenCopies:
         part = "" if having.is_whole(entry.ino) else having.part(entry.ino)
         bring = partial(neighbours.bring, giver, Ask(version.manifest.path_of(entry), offset, length, entry.size, part))
         task = others.start_copy(entry, bring) if chunk is None else others.start_piece(entry, chunk, giver, bring)
-        self._copying[wish.key] = GivenCopy.begun(giver, length, self.clock(), task)
+        self._copying[wish.key] = GivenCopy.begun(giver, length, self.clock(), task)._replace(relay=relay)
         task.add_done_callback(partial(self._copied, wish.key))
 
     def is_coming(self, key: WishKey) -> bool:
@@ -86,11 +91,19 @@ class GivenCopies:
         copy = self._copying.get(key)
         return copy is not None and self.clock() < copy.due
 
+    def gives(self, peer: str) -> bool:
+        """Tell whether a node gives this one anything at the moment."""
+        return any(copy.giver == peer for copy in self._copying.values())
+
     def leave_overdue(self) -> None:
         """Wait no more for what a node failed to give in time."""
         for key, copy in self._copying.items():
-            if not self.is_coming(key) and not copy.task.cancelling():
-                copy.task.cancel()
+            if self.is_coming(key) or copy.task.cancelling():
+                continue
+            copy.task.cancel()
+            if copy.relay is not None:
+                copy.relay(Came.NOTHING)
+            else:
                 self._refused.setdefault(key, set()).add(copy.giver)
                 self.fetching.context.givers.failed(copy.giver, late=True)
 
@@ -108,13 +121,16 @@ class GivenCopies:
         return not any(having.has(ino, chunk) for having in havings)
 
     def _copied(self, key: WishKey, task: "asyncio.Task[Came]") -> None:
-        giver = self._copying.pop(key).giver
+        copy = self._copying.pop(key)
         if task.cancelled():  # a reader asked for it
             self.ended(False)
             return
         came = Came.USELESS if task.exception() is not None else task.result()
         self.ended(came is Came.WHOLE)
-        self._note(key, giver, came)
+        if copy.relay is not None:
+            copy.relay(came)
+        if copy.relay is None or came is Came.WHOLE:
+            self._note(key, copy.giver, came)
 
     def _note(self, key: WishKey, giver: str, came: Came) -> None:
         """Remember how a node gave: who fails is asked for this no more, and less for anything."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import NamedTuple, Self
 
@@ -42,9 +42,14 @@ class Wishes:
         self._wishes = iter(wishes)
         self._seen: deque[Wish] = deque()
 
-    def first(self) -> Wish | None:
-        """Return the next one; it stays."""
-        return self._seen[0] if self.left(1) else None
+    def ahead(self, most: int) -> list[Wish]:
+        """Return the next ones; they stay."""
+        self.left(most)
+        return list(islice(self._seen, most))
+
+    def remove(self, wish: Wish) -> None:
+        """Take one of those that are ahead."""
+        self._seen.remove(wish)
 
     def take(self) -> Wish | None:
         """Return the next one and go on."""
@@ -57,11 +62,15 @@ class Wishes:
 
 
 class GivenCopy(NamedTuple):
-    """What is under way from ``giver``, host:port, in ``task``, and is overdue from ``due`` on."""
+    """What is under way from ``giver``, host:port, in ``task``, and is overdue from ``due`` on.
+
+    ``relay``: told what became of what was still on its way to the giver; None: it had all of it.
+    """
 
     giver: str
     due: float
     task: "asyncio.Task[Came]"
+    relay: Callable[[Came], None] | None = None
 
     @classmethod
     def begun(cls, giver: str, size: int, now: float, task: "asyncio.Task[Came]") -> Self:
