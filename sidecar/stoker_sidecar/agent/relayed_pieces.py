@@ -54,19 +54,19 @@ class RelayedPieces:
             except OSError:
                 return None
             try:
-                async with self._following(about, span.length) as arriving:
-                    return await _stream(request, arriving, _RelayedFile(paths, span, descriptor), pace)
+                async with self._following(about) as arriving:
+                    return await _stream(request, arriving, descriptor, span, pace)
             finally:
                 os.close(descriptor)
         finally:
             self._free += 1
 
     @asynccontextmanager
-    async def _following(self, about: Reach, length: int) -> "AsyncIterator[_ArrivingPiece]":
+    async def _following(self, about: Reach) -> "AsyncIterator[_ArrivingPiece]":
         """Give the piece while inside; who is the last one to leave ends the questions about it."""
         arriving = self._arriving.get(about)
         if arriving is None or arriving.over:
-            arriving = self._arriving[about] = _ArrivingPiece(self._ask, about, length)
+            arriving = self._arriving[about] = _ArrivingPiece(self._ask, about)
         arriving.enter()
         try:
             yield arriving
@@ -77,11 +77,13 @@ class RelayedPieces:
 
 @dataclass(eq=False)
 class _ArrivingPiece:
-    """A piece on its way here, of ``length`` bytes. ``here``: so many of them; ``over``: no more come."""
+    """A piece on its way here. ``here``: so many bytes of it; ``over``: no more come.
+
+    One that begins anew is over, too: what was sent of it before may not be right, and who sends is answerable.
+    """
 
     ask: AskReach
     about: Reach
-    length: int
     here: int = 0
     over: bool = False
     _takers: int = 0
@@ -108,12 +110,14 @@ class _ArrivingPiece:
         return self.here
 
     async def _follow(self) -> None:
+        restarts: int | None = None
         try:
-            while self.here < self.length:
+            while True:
                 reply = await self.ask(replace(self.about, past=self.here))
-                if not isinstance(reply, Reached) or reply.here <= self.here:
+                if not isinstance(reply, Reached) or reply.here <= self.here or restarts not in (None, reply.restarts):
                     break
-                self.here = min(reply.here, self.length)
+                restarts = reply.restarts
+                self.here = reply.here
                 self._tell()
         except FetcherUnavailable:
             pass
@@ -126,42 +130,18 @@ class _ArrivingPiece:
         self._more = asyncio.Event()
 
 
-@dataclass(frozen=True)
-class _RelayedFile:
-    """The file in the making that a piece comes to, open already."""
-
-    paths: VersionPaths
-    span: WantedSpan
-    descriptor: int
-
-    async def block(self, sent: int, arriving: _ArrivingPiece) -> bytes:
-        """Return what comes behind the bytes that were sent, once there is more; empty: no more comes."""
-        here = await arriving.past(sent)
-        if here <= sent and await asyncio.to_thread(self._is_whole):
-            here = self.span.length
-        if here <= sent:
-            return b""
-        return await read_block(self.descriptor, min(BLOCK, here - sent), self.span.offset + sent)
-
-    def _is_whole(self) -> bool:
-        """Tell whether this very file has moved into the tree meanwhile, of which the fetcher knows by no part's name."""
-        with suppress(OSError, ValueError):
-            whole = open_file_beneath(self.paths.root, self.paths.tree / self.span.path)
-            try:
-                return os.path.samestat(os.fstat(whole), os.fstat(self.descriptor))
-            finally:
-                os.close(whole)
-        return False
-
-
 async def _stream(
-    request: web.Request, arriving: _ArrivingPiece, file: _RelayedFile, pace: Pace
+    request: web.Request, arriving: _ArrivingPiece, descriptor: int, span: WantedSpan, pace: Pace
 ) -> web.StreamResponse | None:
-    sent, length = 0, file.span.length
+    """Send what comes to the file of this descriptor; None: nothing came, and nothing was sent."""
+    sent, length = 0, span.length
     response = web.StreamResponse(headers={"Content-Type": "application/octet-stream", "Content-Length": str(length)})
     with suppress(TimeoutError):
         async with asyncio.timeout(_MOST):
-            while sent < length and (block := await file.block(sent, arriving)):
+            while sent < length and (here := await arriving.past(sent)) > sent:
+                block = await read_block(descriptor, min(BLOCK, here - sent, length - sent), span.offset + sent)
+                if not block:  # someone emptied the file
+                    break
                 if not response.prepared:
                     await response.prepare(request)
                 await pace(len(block))

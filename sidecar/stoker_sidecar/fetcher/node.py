@@ -225,7 +225,7 @@ class CacheNode:
         fetching = dataset.versions.fetchings.get(request.digest) if dataset is not None else None
         if fetching is None:
             return Reached(-1)
-        return Reached(await fetching.coming.past(request.part, request.piece, request.past))
+        return await fetching.coming.past(request.part, request.piece, request.past)
 
     async def remove(self, uid: str) -> None:
         """Take a dataset off the disk, known or not; when this returns it is out of sight, and deleted soon.

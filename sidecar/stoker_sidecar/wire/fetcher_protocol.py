@@ -230,9 +230,13 @@ class Reach(Struct, frozen=True, tag_field="op", tag="reach"):
 
 
 class Reached(Struct, frozen=True, tag_field="reply", tag="reached"):
-    """So many bytes of the piece are here, from its front; -1: it is neither here nor on its way."""
+    """So many bytes of the piece are here, from its front; -1: it is neither here nor on its way.
+
+    The last one of them only once it has come as it should. ``restarts``: times that it began anew.
+    """
 
     here: int
+    restarts: int = 0
 
 
 class Done(Struct, frozen=True, tag_field="reply", tag="done"):

@@ -11,6 +11,7 @@ from stoker_sidecar.fetcher.download.download import Download
 from stoker_sidecar.fetcher.download.parts import PartFile, chunk_span
 from stoker_sidecar.fetcher.download.policy import DownloadKey
 from stoker_sidecar.version.part_files import is_part_name
+from stoker_sidecar.wire.fetcher_protocol import Reached
 
 # Bytes that are worth an answer at once; fewer are told after so many seconds; none, after so many.
 _STEP, _SOON, _MOST = 2**20, 0.2, 3.0
@@ -31,22 +32,22 @@ class ComingPieces:
                 found[chunk] = COMING
         return bytes(found)
 
-    async def past(self, name: str, chunk: int, known: int) -> int:
-        """Return how many bytes of a piece are on the disk, from its front, of the file in the making ``name``.
+    async def past(self, name: str, chunk: int, known: int) -> Reached:
+        """Say how many bytes of a piece are on the disk, from its front, of the file in the making ``name``.
 
-        Waits for more than are ``known``, for 3 s at most. -1: the piece is neither here nor on its way. They are what
-        readers of this node would be given: an attempt that begins anew writes the same bytes once more.
+        Waits for more than are ``known``, for 3 s at most.
         """
-        here = await self._waited(name, chunk, known + _STEP, _SOON)
-        return here if here != known else await self._waited(name, chunk, known + 1, _MOST)
+        found = await self._waited(name, chunk, known + _STEP, _SOON)
+        return found if found.here != known else await self._waited(name, chunk, known + 1, _MOST)
 
-    async def _waited(self, name: str, chunk: int, wanted: int, most: float) -> int:
+    async def _waited(self, name: str, chunk: int, wanted: int, most: float) -> Reached:
         with suppress(TimeoutError):
             async with asyncio.timeout(most):
                 while (download := self._download(name, chunk)) is not None and self._here(name, chunk) < wanted:
                     download.moved.clear()
                     await download.moved.wait()
-        return self._here(name, chunk)
+        part = self._part(name)
+        return Reached(self._here(name, chunk), part.restarts[chunk] if part is not None else 0)
 
     def _here(self, name: str, chunk: int) -> int:
         part = self._part(name)
@@ -56,7 +57,8 @@ class ComingPieces:
         if part.chunks[chunk]:
             return length
         download = self._download(name, chunk)
-        return max(0, download.reached - offset) if download is not None else -1
+        # Not the last one: an attempt that fails at its end has not given all of the piece to anyone.
+        return min(max(0, download.reached - offset), length - 1) if download is not None else -1
 
     def _download(self, name: str, chunk: int) -> Download | None:
         """Return the download of a piece that goes to this file and is not done; None: there is none."""

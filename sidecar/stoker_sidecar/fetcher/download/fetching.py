@@ -352,6 +352,7 @@ class Fetching:
         start = chunk_span(entry.size, chunk)[0]
 
         def arrived(part: PartFile, here: int) -> None:
+            part.restarts[chunk] += start + here < download.reached
             download.into, download.reached = part, max(download.reached, start + here)
             download.moved.set()
 
@@ -363,6 +364,7 @@ class Fetching:
             await self._writer.chunk(entry, chunk, admits=admits, slot=download.slot, arrived=arrived, ahead=ahead)
 
         await self.context.settings.retry(bring)
+        download.moved.set()
         # Not tried again here: a file that is spoilt as a whole is not mended by this chunk alone.
         if await self._writer.settle(entry):
             self._writer.drop_surplus(self.busy())

@@ -5,6 +5,7 @@ Names in ``parts`` are never used twice: whoever has one open sees bytes that on
 
 import asyncio
 import os
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,7 +50,8 @@ class PartFile:
     ``kept``: it has a map on disk and is to move into the tree. ``sums``: CRC-64/NVME of chunks that this process saw
     arrive. ``held``: chunks that another node gave: written, and read by nobody until the whole file is proven.
     ``given``: by whom, and their CRC. ``incoming``: tasks that another node gives a chunk to. ``doubted``: chunks that
-    only the source may give, since one that another node gave was wrong.
+    only the source may give, since one that another node gave was wrong. ``restarts``: times that a chunk of the source's
+    began anew: what came before may not have been right.
     """
 
     path: Path
@@ -64,6 +66,7 @@ class PartFile:
     given: dict[int, tuple[str, bytes]] = field(default_factory=dict)
     incoming: "dict[int, asyncio.Task[object]]" = field(default_factory=dict)
     doubted: set[int] = field(default_factory=set)
+    restarts: Counter[int] = field(default_factory=Counter)
 
     @property
     def complete(self) -> bool:

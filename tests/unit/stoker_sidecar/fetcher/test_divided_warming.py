@@ -12,13 +12,13 @@ import pytest
 from stoker_api.node_dataset import EVERYTHING
 from stoker_api.nodecache import NodePhase
 from stoker_sidecar.errors import NotYetConfigured
-from stoker_sidecar.fetcher.core.division import COMING
+from stoker_sidecar.fetcher.core.division import COMING, HAD
 from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Having, Neighbours
 from stoker_sidecar.fetcher.download.node_division import PATIENCE
 from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.store.base import Body
 from stoker_sidecar.version.piece_maps import PieceMap, unpack_maps
-from stoker_sidecar.wire.fetcher_protocol import FETCHED_BYTES, PEER_BYTES, PEER_WRONG, FileKnobs, Have, Tune
+from stoker_sidecar.wire.fetcher_protocol import FETCHED_BYTES, PEER_BYTES, PEER_WRONG, FileKnobs, Have, Reach, Tune
 from tests.fakes.object_store import MemoryStore
 from tests.support.cache_node import UID, CacheNodeUnderTest, fill, inode, open_cache_node
 from tests.support.waiting import eventually
@@ -49,6 +49,8 @@ class Linked:
     async def bring(self, peer: str, ask: Ask, write: Callable[[bytes], None]) -> Came:
         self.asked.append((peer, ask))
         folder = self.nodes[peer].folder(self.nodes[peer].status().version)
+        if ask.part and not await self._comes(peer, ask):
+            return Came.NOTHING
         found = [path for path in (folder / "tree" / ask.path, folder / "parts" / (ask.part or "-")) if path.is_file()]
         if not found:
             return Came.NOTHING
@@ -56,6 +58,26 @@ class Linked:
         await asyncio.to_thread(write, self._mangle(ask, content))
         self.given += 1
         return Came.WHOLE
+
+
+    def offsets(self) -> set[int]:
+        """Where what was asked for begins."""
+        return {ask.offset for _, ask in self.asked}
+
+    async def _comes(self, peer: str, ask: Ask) -> bool:
+        """Wait for a piece that may be on its way to a node, as its agent does."""
+        node, piece = self.nodes[peer], ask.offset // CHUNK
+        having = await self.having(peer, 0)
+        maps = having.pieces.values() if having is not None else ()
+        if any(one.name == ask.part and one.pieces[piece] == HAD for one in maps):
+            return True
+        here, restarts = 0, 0
+        while here < ask.length:
+            found = await node.node.reach(Reach(UID, node.status().version, ask.part, piece, here))
+            if found.here <= here or (here and found.restarts != restarts):
+                return False
+            here, restarts = found.here, found.restarts
+        return True
 
 
 class Alone(Linked):
