@@ -49,7 +49,8 @@ class Linked:
     async def bring(self, peer: str, ask: Ask, write: Callable[[bytes], None]) -> Came:
         self.asked.append((peer, ask))
         folder = self.nodes[peer].folder(self.nodes[peer].status().version)
-        if ask.part and not await self._comes(peer, ask):
+        whole = self.nodes[peer].folder(self.nodes[peer].status().version) / "tree" / ask.path
+        if not whole.is_file() and ask.part and not await self._comes(peer, ask):
             return Came.NOTHING
         found = [path for path in (folder / "tree" / ask.path, folder / "parts" / (ask.part or "-")) if path.is_file()]
         if not found:
