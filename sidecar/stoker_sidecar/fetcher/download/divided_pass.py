@@ -27,8 +27,8 @@ from stoker_sidecar.version.manifest import Entry
 _FIRST_ANSWERS = 1.0
 # Requests to all other nodes at a time, and while readers wait.
 _GIVEN_AT_ONCE, _BESIDE_READERS = 32, 4
-# Of so many pieces that others have the first one is asked for whose giver is free: each has few at a time.
-_PIECES_AHEAD = 8
+# Of so many that others have the first one is asked for whose giver is free: what follows each other has the same giver.
+_AHEAD = 128
 # What is looked for of the own share that is left; of more, all that may be is asked for at a time.
 _MOST_LEFT = 128
 
@@ -125,7 +125,10 @@ class DividedPass(WarmPass):
     async def _take_given(self) -> None:
         while True:
             self._news.clear()
-            begun = await self._begin_given(self._given) | await self._begin_given(self._given_pieces, _PIECES_AHEAD)
+            begun = await self._begin_given(self._given)
+            # Of pieces no more than come from the source, while any do: else what is given would take this node's line
+            # from what it is to give the others.
+            begun |= await self._begin_given(self._given_pieces, len(self._fetching))
             if begun | await self._begin_relay():
                 await asyncio.sleep(0)
             else:
@@ -189,16 +192,13 @@ class DividedPass(WarmPass):
             return most
         return side_by_side(left, size, most)
 
-    async def _begin_given(self, wishes: Wishes, ahead: int = 1) -> bool:
-        """Have another node give the first wish, unless who has it gives as much as it may: then it waits.
-
-        ``ahead``: of so many the first one that need not wait.
-        """
-        # Of pieces no more than come from the source, while any do: else what is given would take this node's line from
-        # what it is to give the others.
-        most = len(self._fetching)
-        for wish in wishes.ahead(ahead) if self._may_ask() else ():
-            if (giver := self._asked.giver(wish, most_pieces=most)) is None:
+    async def _begin_given(self, wishes: Wishes, most_pieces: int = 0) -> bool:
+        """Have another node give the first wish of those that somebody has who gives no more than it may yet."""
+        free = self._asked.free(most_pieces) if self._may_ask() else ()
+        for wish in wishes.ahead(_AHEAD) if free else ():
+            if not any(having.has(wish.entry.ino, wish.chunk) for having in free):
+                continue
+            if (giver := self._asked.giver(wish, most_pieces)) is None:
                 continue
             wishes.remove(wish)
             if giver:

@@ -9,7 +9,7 @@ from math import inf
 
 from stoker_sidecar.fetcher.core.givers import AbleGiver, nearest_giver
 from stoker_sidecar.fetcher.download.fetching import Fetching
-from stoker_sidecar.fetcher.download.neighbours import Ask, Came
+from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Having
 from stoker_sidecar.fetcher.download.others_having import OthersHaving
 from stoker_sidecar.fetcher.download.wishes import GivenCopy, Wish, WishKey
 
@@ -66,8 +66,12 @@ class GivenCopies:
             return ""
         # Of several that are alike each node asks another one: all nodes know them in the same order.
         able = able[(at := division.position % len(able)) :] + able[:at]
-        most = max(_LEAST_AT_ONCE, _AT_ONCE // max(1, len(self.having.by_peer)))
-        return nearest_giver(able, most if chunk is None or not most_pieces else min(most, most_pieces))
+        return nearest_giver(able, self._most(0 if chunk is None else most_pieces))
+
+    def free(self, most_pieces: int = 0) -> list[Having]:
+        """Return what those have that may be asked for more: files, or pieces where ``most_pieces`` is not 0."""
+        asked, most = Counter(copy.giver for copy in self._copying.values()), self._most(most_pieces)
+        return [having for peer, having in self.having.by_peer.items() if asked[peer] < most]
 
     def ask(self, wish: Wish, giver: str, relay: Callable[[Came], None] | None = None) -> None:
         """Have it come from that node, unless it came meanwhile or the node has nothing any more.
@@ -90,6 +94,11 @@ class GivenCopies:
         """Tell whether another node gives it, and is not overdue."""
         copy = self._copying.get(key)
         return copy is not None and self.clock() < copy.due
+
+    def _most(self, most_pieces: int) -> int:
+        """Return how many are asked of one node at a time; 0: as many as of files."""
+        most = max(_LEAST_AT_ONCE, _AT_ONCE // max(1, len(self.having.by_peer)))
+        return min(most, most_pieces) if most_pieces else most
 
     def gives(self, peer: str) -> bool:
         """Tell whether a node gives this one anything at the moment."""
