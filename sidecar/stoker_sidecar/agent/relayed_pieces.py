@@ -1,7 +1,7 @@
 """Gives other nodes a piece while it still comes from its source, as far as it is here.
 
-Whoever asks for the same piece waits for the same progress: the fetcher is asked about it once. Nobody waits for long: a
-piece of which nothing comes for some seconds, or that is not whole in time, is cut short, and who asked has it from
+Whoever asks for the same piece waits for the same progress: the fetcher is asked about it once. Nobody waits for long:
+a piece of which nothing comes for some seconds, or that is not whole in time, is cut short, and who asked has it from
 elsewhere.
 """
 

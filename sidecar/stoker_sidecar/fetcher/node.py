@@ -203,7 +203,9 @@ class CacheNode:
         if dataset is None or fetching is None:
             raise NotYetConfigured(f"version {request.digest[:12]} is not open on this node: ask again, or another")
         pieces = pack_maps(
-            PieceMap(part.path.name, fetching.coming.told(part)) for part in fetching.version.parts.values() if part.kept
+            PieceMap(part.path.name, fetching.coming.told(part))
+            for part in fetching.version.parts.values()
+            if part.kept
         )
         version, came = fetching.version, dataset.telemetry.came
         files, number = zlib.compress(version.whole_files(), 1), version.arrivals.number

@@ -24,7 +24,9 @@ class WantedSpan(NamedTuple):
         if "offset" not in query:
             return cls(query["path"])
         try:
-            span = cls(query["path"], query.get("part", ""), *(int(query[name]) for name in ("offset", "length", "size")))
+            span = cls(
+                query["path"], query.get("part", ""), *(int(query[name]) for name in ("offset", "length", "size"))
+            )
         except (KeyError, ValueError):
             return None
         within = span.offset >= 0 and 0 < span.length <= PIECE and span.offset + span.length <= span.size

@@ -27,7 +27,7 @@ from stoker_sidecar.version.manifest import Entry
 _FIRST_ANSWERS = 1.0
 # Requests to all other nodes at a time, and while readers wait.
 _GIVEN_AT_ONCE, _BESIDE_READERS = 32, 4
-# Of so many that others have the first one is asked for whose giver is free: what follows each other has the same giver.
+# Of so many that others have the first one is asked for whose giver is free: neighbouring ones have the same giver.
 _AHEAD = 128
 # What is looked for of the own share that is left; of more, all that may be is asked for at a time.
 _MOST_LEFT = 128

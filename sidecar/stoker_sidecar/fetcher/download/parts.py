@@ -50,8 +50,8 @@ class PartFile:
     ``kept``: it has a map on disk and is to move into the tree. ``sums``: CRC-64/NVME of chunks that this process saw
     arrive. ``held``: chunks that another node gave: written, and read by nobody until the whole file is proven.
     ``given``: by whom, and their CRC. ``incoming``: tasks that another node gives a chunk to. ``doubted``: chunks that
-    only the source may give, since one that another node gave was wrong. ``restarts``: times that a chunk of the source's
-    began anew: what came before may not have been right.
+    only the source may give, since one that another node gave was wrong. ``restarts``: times that a chunk
+    from the source began anew: what came before may not have been right.
     """
 
     path: Path

@@ -62,7 +62,9 @@ class Relays:
         """Return the pieces that come to a node, or the first few: what it says may hold any number."""
         having = self.copies.having.by_peer.get(peer)
         maps = having.pieces.items() if having is not None else ()
-        return list(islice(((ino, chunk) for ino, one in maps for chunk in _places(one.pieces)), _MOST_SIDE_BY_SIDE + 1))
+        return list(
+            islice(((ino, chunk) for ino, one in maps for chunk in _places(one.pieces)), _MOST_SIDE_BY_SIDE + 1)
+        )
 
     def _may_ask(self, peer: str) -> bool:
         may_ask = self.copies.fetching.context.givers.may_ask_pieces

@@ -34,8 +34,7 @@ class ByHand:
             if isinstance(told, Exception):
                 raise told
             here = told
-            with Path(piece.into).open("r+b") as file:
-                os.pwrite(file.fileno(), LARGE[piece.offset : piece.offset + here], piece.offset)
+            _write(piece, here)
             arrived(here)
         told = await self.coming.get()
         if isinstance(told, Exception):
@@ -44,6 +43,11 @@ class ByHand:
 
     def forget(self, handle: StoreHandle) -> None:
         """See PieceFetcher."""
+
+
+def _write(piece: Piece, end: int) -> None:
+    with Path(piece.into).open("r+b") as file:
+        os.pwrite(file.fileno(), LARGE[piece.offset : piece.offset + end], piece.offset)
 
 
 @dataclass

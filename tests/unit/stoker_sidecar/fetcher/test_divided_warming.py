@@ -60,7 +60,6 @@ class Linked:
         self.given += 1
         return Came.WHOLE
 
-
     def offsets(self) -> set[int]:
         """Where what was asked for begins."""
         return {ask.offset for _, ask in self.asked}
