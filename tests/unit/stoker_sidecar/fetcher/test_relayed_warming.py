@@ -15,7 +15,7 @@ from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Having
 from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.store.base import Body, in_chunks
 from stoker_sidecar.version.piece_maps import PieceMap
-from stoker_sidecar.wire.fetcher_protocol import PEER_WRONG
+from stoker_sidecar.wire.fetcher_protocol import PEER_BYTES, PEER_WRONG
 from tests.fakes.object_store import MemoryStore
 from tests.support.cache_node import inode
 from tests.support.waiting import eventually
@@ -101,18 +101,22 @@ class Stalling(Claiming):
         return Came.NOTHING
 
 
-@pytest.mark.parametrize(
-    "claiming",
-    [Stalling(None), Claiming(None), Claiming(None, b"\xff")],
-    ids=["stalls", "knows nothing of it, or fails", "lies"],
-)
-async def test_whatever_a_node_to_which_a_piece_comes_gives_the_bytes_are_right(
-    tmp_path: Path, claiming: Claiming
-) -> None:
+@pytest.mark.parametrize("claiming", [Stalling(None), Claiming(None)], ids=["stalls", "knows nothing of it, or fails"])
+async def test_what_does_not_come_to_its_end_is_asked_for_once(tmp_path: Path, claiming: Claiming) -> None:
     async with nodes(tmp_path, claiming, ONE, count=1) as ((node,), digest):
         claiming.ino = inode(node, digest, "model")
         await begin(node, digest, 1)
+        await eventually(lambda: bool(claiming.asked))
         await whole_in_time(node)
         assert node.tree(digest) == ONE
-        assert [ask.offset for _, ask in claiming.asked] == [0], "once"
-        assert count_of(node, PEER_WRONG) == (claiming._gives is not None)
+        assert [ask.offset for _, ask in claiming.asked] == [0]
+
+
+async def test_who_gives_a_wrong_piece_while_it_comes_is_found(tmp_path: Path) -> None:
+    liar = Claiming(None, b"\xff")
+    async with nodes(tmp_path, liar, ONE, count=1) as ((node,), digest):
+        liar.ino = inode(node, digest, "model")
+        await begin(node, digest, 1)
+        await eventually(lambda: count_of(node, PEER_BYTES) > 0)
+        await whole_in_time(node)
+        assert (count_of(node, PEER_WRONG), node.tree(digest)) == (1, ONE)
