@@ -6,7 +6,7 @@ are several groups of nodes (stoker_sidecar.fetcher.core.source_share), each fil
 them.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -85,15 +85,43 @@ def _in_turn(ino: int, count: int) -> bytes:
     return (_EACH_TURN * (count // TURNS + 2))[begin : begin + count]
 
 
-def takes(position: int, nodes: int, alive: Collection[int], *, alone: bool = False) -> bytes:
-    """Return by turn 1 where the node at ``position`` of ``nodes`` fetches from the source.
+class Sharers(NamedTuple):
+    """Who of a group of ``nodes`` fetches from the source, as the one at ``position`` sees it.
 
     What a node that is not ``alive`` would fetch is divided among the others. ``alone``: nobody else fetches anything,
     of other groups neither.
     """
+
+    position: int
+    nodes: int
+    alive: Collection[int]
+    alone: bool = False
+
+    def owner(self, turn: int) -> int:
+        """Return the position of the node whose a turn is."""
+        return _owner(turn, self.nodes, sorted({*self.alive, self.position}))
+
+    def is_mine(self, turn: int) -> bool:
+        """Tell whether this node fetches what has a turn."""
+        return self.alone or (turn < TURNS and self.owner(turn) == self.position)
+
+    def takes(self) -> bytes:
+        """Return by turn 1 where this node fetches."""
+        return takes(self.position, self.nodes, self.alive, alone=self.alone)
+
+    def without(self, positions: Collection[int]) -> "Sharers":
+        """Return who is left without some of them."""
+        return self._replace(alive=frozenset(self.alive) - frozenset(positions))
+
+
+def _owner(turn: int, nodes: int, left: Sequence[int]) -> int:
+    return turn % nodes if turn % nodes in left else left[turn // nodes % len(left)]
+
+
+def takes(position: int, nodes: int, alive: Collection[int], *, alone: bool = False) -> bytes:
+    """Return by turn 1 where the node at ``position`` of ``nodes`` fetches from the source: see Sharers."""
     left = sorted({*alive, position})
-    owners = (turn % nodes if turn % nodes in left else left[turn // nodes % len(left)] for turn in range(TURNS))
-    mine = bytes(owner == position for owner in owners)
+    mine = bytes(_owner(turn, nodes, left) == position for turn in range(TURNS))
     return mine.ljust(ELSEWHERE, b"\0") + bytes([alone, 0, 1])
 
 
@@ -179,6 +207,10 @@ class PeerProgress:
             self._heard[peer] = now
         if arrived not in (before, -1):
             self._last[peer] = arrived, now
+
+    def gave(self, peer: str, now: float) -> None:
+        """Note that something came from a node: it is there, whatever becomes of its answers."""
+        self._heard[peer] = now
 
     def alive(self, peers: Mapping[int, str], now: float) -> Iterator[int]:
         """Yield the positions of those that got on lately."""

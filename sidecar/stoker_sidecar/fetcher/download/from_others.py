@@ -22,7 +22,7 @@ from stoker_sidecar.worker.files import FileWriter
 from stoker_sidecar.worker.transfer import remove_quietly
 
 Write = Callable[[bytes], None]
-# Has another node hand bytes in order to a function that blocks: WHOLE, BUSY or NOTHING.
+# Has another node hand bytes in order to a function that blocks: WHOLE, BUSY, ABSENT or NOTHING.
 Bring = Callable[[Write], Awaitable[Came]]
 
 

@@ -7,18 +7,21 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 
+from stoker_sidecar.fetcher.core.division import Sharers
+from stoker_sidecar.fetcher.core.failed_gifts import TRIES, ComesFrom, FailedGifts, GiftKey
 from stoker_sidecar.fetcher.core.givers import AbleGiver, nearest_giver
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.neighbours import Ask, Came
 from stoker_sidecar.fetcher.download.others_having import OthersHaving
-from stoker_sidecar.fetcher.download.wishes import GivenCopy, Wish, WishKey
+from stoker_sidecar.fetcher.download.wishes import GivenCopy, Wish
 
 # Requests to one node at a time: what a node gives at a time to all others together, or the least.
 _AT_ONCE, _LEAST_AT_ONCE = 16, 2
 # Seconds for which a node that said that it gives as much as it may is asked for what no other has alone.
 _BUSY = 1.0
-# Times that one node is asked for a file or a piece that does not come, before the source is.
-_TRIES = 3
+# How many times what came is reckoned as asked for in vain: what was waited for too long, and what no other try mends.
+_TRIED = {Came.ABSENT: 1, Came.NOTHING: 1, Came.WRONG: TRIES, Came.USELESS: TRIES}
+_LATE = 2
 
 
 @dataclass
@@ -29,9 +32,8 @@ class GivenCopies:
     having: OthersHaving
     clock: Callable[[], float]
     ended: Callable[[bool], None]
-    _copying: dict[WishKey, GivenCopy] = field(default_factory=dict)
-    _refused: dict[WishKey, set[str]] = field(default_factory=dict)  # who failed to give it
-    _tries: Counter[tuple[WishKey, str]] = field(default_factory=Counter)
+    _copying: dict[GiftKey, GivenCopy] = field(default_factory=dict)
+    _failed: FailedGifts = field(default_factory=FailedGifts)
     _busy: dict[str, float] = field(default_factory=dict)  # when a node said so last
 
     def __len__(self) -> int:
@@ -47,7 +49,7 @@ class GivenCopies:
         entry, chunk = wish
         if wish.key in self._copying or not self.fetching.version.is_missing(entry.ino):
             return ""
-        asked, refused = Counter(copy.giver for copy in self._copying.values()), self._refused.get(wish.key, set())
+        asked = Counter(copy.giver for copy in self._copying.values())
         givers, division, now = self.fetching.context.givers, self.having.division, self.clock()
         distance_of = division.distance_of
         able = [
@@ -57,10 +59,10 @@ class GivenCopies:
                 linked=peer in division.links,
                 asked=asked[peer],
                 busy=now - self._busy.get(peer, -inf) < _BUSY,
+                doubt=givers.doubt(peer),
             )
-            for peer, having in self.having.by_peer.items()
-            if peer not in refused and having.has(entry.ino, chunk)
-            if chunk is None or givers.may_ask_pieces(peer)
+            for peer in self._havers(wish.key)
+            if self._failed.may_ask(wish.key, peer, now)
         ]
         if not able:
             return ""
@@ -78,10 +80,11 @@ class GivenCopies:
         part = "" if having.is_whole(entry.ino) else having.part(entry.ino)
         bring = partial(neighbours.bring, giver, Ask(version.manifest.path_of(entry), offset, length, entry.size, part))
         task = others.start_copy(entry, bring) if chunk is None else others.start_piece(entry, chunk, giver, bring)
-        self._copying[wish.key] = GivenCopy.begun(giver, length, self.clock(), task)
+        doubt = self.fetching.context.givers.doubt(giver)
+        self._copying[wish.key] = GivenCopy.begun(giver, doubt, length, self.clock(), task)
         task.add_done_callback(partial(self._copied, wish.key))
 
-    def is_coming(self, key: WishKey) -> bool:
+    def is_coming(self, key: GiftKey) -> bool:
         """Tell whether another node gives it, and is not overdue."""
         copy = self._copying.get(key)
         return copy is not None and self.clock() < copy.due
@@ -91,23 +94,35 @@ class GivenCopies:
         for key, copy in self._copying.items():
             if not self.is_coming(key) and not copy.task.cancelling():
                 copy.task.cancel()
-                self._refused.setdefault(key, set()).add(copy.giver)
+                self._failed.failed(key, copy.giver, self.clock(), tries=_LATE)
                 self.fetching.context.givers.failed(copy.giver, late=True)
 
-    def files_left_to_us(self) -> set[int]:
-        """Return the inodes of whole files that ``is_left_to_us``."""
-        return {ino for ino, chunk in self._refused if chunk is None and self.is_left_to_us(ino, chunk)}
+    def failed_files(self) -> list[int]:
+        """Return the inodes of missing whole files that somebody failed to give; forgets what came."""
+        self._failed.keep(self.fetching.version.is_missing)
+        return self._failed.files()
 
-    def is_left_to_us(self, ino: int, chunk: int | None) -> bool:
-        """Tell whether somebody failed to give it, and nobody else has it who may be asked."""
-        if (refused := self._refused.get((ino, chunk))) is None:
-            return False
+    def has_failed(self, key: GiftKey) -> bool:
+        """Tell whether somebody failed to give it."""
+        return key in self._failed
+
+    def give_up(self, key: GiftKey, giver: str) -> None:
+        """Ask a node no more for a piece that it gave, and that is doubted."""
+        if not self._failed.is_given_up(key, giver):
+            self._failed.failed(key, giver, self.clock(), tries=TRIES)
+
+    def comes_from(self, key: GiftKey, turn: int, sharers: Sharers) -> ComesFrom:
+        """Decide for one that somebody failed to give where it comes from; ``turn``: of the file or the piece."""
+        who = self.having.division.others.__getitem__
+        return self._failed.comes_from(key, turn, sharers, who, self._havers(key), self.clock())
+
+    def _havers(self, key: GiftKey) -> list[str]:
+        """Return those that say that they have it, and may be asked."""
         givers = self.fetching.context.givers
-        may_ask = givers.may_ask if chunk is None else givers.may_ask_pieces
-        havings = (having for peer, having in self.having.by_peer.items() if peer not in refused and may_ask(peer))
-        return not any(having.has(ino, chunk) for having in havings)
+        may_ask = givers.may_ask if key[1] is None else givers.may_ask_pieces
+        return [peer for peer, having in self.having.by_peer.items() if having.has(*key) and may_ask(peer)]
 
-    def _copied(self, key: WishKey, task: "asyncio.Task[Came]") -> None:
+    def _copied(self, key: GiftKey, task: "asyncio.Task[Came]") -> None:
         giver = self._copying.pop(key).giver
         if task.cancelled():  # a reader asked for it
             self.ended(False)
@@ -116,19 +131,20 @@ class GivenCopies:
         self.ended(came is Came.WHOLE)
         self._note(key, giver, came)
 
-    def _note(self, key: WishKey, giver: str, came: Came) -> None:
-        """Remember how a node gave: who fails is asked for this no more, and less for anything."""
+    def _note(self, key: GiftKey, giver: str, came: Came) -> None:
+        """Remember how a node gave: who fails is asked for this later or no more, and less for anything."""
         givers = self.fetching.context.givers
         if came is Came.BUSY:
             self._busy[giver] = self.clock()
             return
         if came is Came.WHOLE:
             givers.gave(giver)
+            self.having.division.progress.gave(giver, self.clock())
             return
         if came is Came.WRONG:
             givers.was_wrong(giver)
-        if came is not Came.USELESS:
+        if came is Came.ABSENT:
+            self.having.was_absent(giver)
+        elif came is not Came.USELESS:
             givers.failed(giver)
-        self._tries[key, giver] += 1
-        if came is not Came.NOTHING or self._tries[key, giver] >= _TRIES:
-            self._refused.setdefault(key, set()).add(giver)
+        self._failed.failed(key, giver, self.clock(), tries=_TRIED[came], absent=came is Came.ABSENT)

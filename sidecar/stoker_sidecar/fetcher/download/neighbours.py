@@ -32,6 +32,10 @@ class Having:
         """Tell whether the same can be had as is said there."""
         return other is not None and (self.files, self.pieces, self.choice) == (other.files, other.pieces, other.choice)
 
+    def lacks(self, other: "Having") -> bool:
+        """Tell whether a file that was whole there is so no more."""
+        return self.files != other.files and int.from_bytes(other.files) & ~int.from_bytes(self.files) != 0
+
     def is_whole(self, ino: int) -> bool:
         """Tell whether a file is whole there."""
         return self.files[ino : ino + 1] == b"\1"
@@ -57,6 +61,7 @@ class Came(Enum):
 
     WHOLE = auto()  # it is here
     BUSY = auto()  # the node gives as much as it may at this moment: ask later, or another one
+    ABSENT = auto()  # the node says that it has it not
     NOTHING = auto()  # it did not come, or not all of it
     WRONG = auto()  # it is not what the source says it is
     USELESS = auto()  # it was not needed any more, or nothing would prove it
@@ -86,7 +91,7 @@ class Neighbours(Protocol):
         ...
 
     async def bring(self, peer: str, ask: Ask, write: Callable[[bytes], None]) -> Came:
-        """Hand bytes in order to ``write``, which runs in a thread: WHOLE, BUSY or NOTHING.
+        """Hand bytes in order to ``write``, which runs in a thread: WHOLE, BUSY, ABSENT or NOTHING.
 
         Raises what ``write`` raises.
         """

@@ -1,6 +1,7 @@
 """What the other nodes of a division have of a version: each is asked again and again, at the pace that it bears."""
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass, field
 
 from stoker_sidecar.fetcher.core.givers import Givers
@@ -12,6 +13,8 @@ from stoker_sidecar.fetcher.download.warming import WarmLimits
 # about which costs each of them some 8 ms.
 LOOK_FIRST, LOOK, LOOK_INODES = 0.05, 0.5, 1_000_000
 _LOOK_SELDOM = 3.0
+# Times that a node has not what it said it has, after which that is believed no more, until it says anew.
+_MOST_ABSENT = 3
 
 
 @dataclass
@@ -28,6 +31,7 @@ class OthersHaving:
     inodes: int
     by_peer: dict[str, Having] = field(default_factory=dict)
     told: asyncio.Event = field(default_factory=asyncio.Event)
+    _absent: Counter[str] = field(default_factory=Counter)
 
     async def ask_on(self, peer: str) -> None:
         """Ask one node again and again what it has; one that does not answer keeps nobody else waiting."""
@@ -52,7 +56,26 @@ class OthersHaving:
         if said is not None and said.choice != self.division.choice:
             arrived = 0  # what comes to it is not what it would be waited for
         self.division.progress.told(peer, arrived, self.limits.clock())
-        self.by_peer[peer] = said = said if said is not None else Having(b"", 0)
+        self._take(peer, self.by_peer.get(peer), said)
+
+    def was_absent(self, peer: str) -> None:
+        """Note that a node had not what it said it has: a few times more, and none of it is believed."""
+        self._absent[peer] += 1
+        if self._absent[peer] == _MOST_ABSENT:
+            self.by_peer[peer] = Having(b"", 0)
+            self.givers.contradicted(peer)
+            self.told.set()
+
+    def _take(self, peer: str, before: Having | None, said: Having | None) -> None:
+        """Go by what a node says, or, once it says nothing, for a while by what it said before."""
+        if before is not None and before.number >= 0 and (said is None or said.lacks(before)):
+            self.givers.contradicted(peer)
+        if said is None:
+            gets_on = before is not None and self.division.progress.gets_on(peer, self.limits.clock())
+            said = before if before is not None and gets_on else Having(b"", 0)
+        else:
+            self._absent.pop(peer, None)
+        self.by_peer[peer] = said
         if not said.is_as(before):
             self.told.set()
 

@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from stoker_sidecar.fetcher.core.division import COMING, not_begun, takes
+from stoker_sidecar.fetcher.core.failed_gifts import GiftKey
 from stoker_sidecar.fetcher.core.source_pace import helped
 from stoker_sidecar.fetcher.download.neighbours import Having
 from stoker_sidecar.fetcher.download.node_division import PATIENCE, Division
 from stoker_sidecar.fetcher.download.parts import chunk_count
-from stoker_sidecar.fetcher.download.wishes import Wish, WishKey
+from stoker_sidecar.fetcher.download.wishes import Wish
 from stoker_sidecar.version.manifest import Entry
 
 # Pieces that a node has yet to begin, of those that are looked for: the last of them is far enough from the first.
@@ -32,7 +33,7 @@ class OthersShares:
 
     division: Division
     clock: Callable[[], float]
-    _claimed: dict[WishKey, float] = field(default_factory=dict)  # since when somebody says that a piece comes to it
+    _claimed: dict[GiftKey, float] = field(default_factory=dict)  # since when somebody says that a piece comes to it
 
     def coming(self, entry: Entry, havings: Mapping[str, Having]) -> list[bool]:
         """Tell of each piece of a file whether its source sends it to another node.
@@ -52,16 +53,18 @@ class OthersShares:
         turns: Mapping[int, bytes],
         here: Callable[[Entry], bytes],
         havings: Mapping[str, Having],
+        is_doubted: Callable[[str], bool],
     ) -> Wish | None:
         """Return a piece that its node has yet to ask the source for, so that another may; None: there are too few.
 
         One of the last of the ``entries``, since that node goes on from the first. ``turns``: of pieces, by inode.
-        ``here``: of a file, a byte a piece, 1 where it is here or on its way.
+        ``here``: of a file, a byte a piece, 1 where it is here or on its way. ``is_doubted``: whose word is not enough,
+        since it may have long had what it says it has yet to begin.
         """
         peers = {at: peer for at, peer in self.division.others.items() if peer in havings}
         nodes, alive = len(self.division.peers) + 1, {*peers, self.division.position}
-        shares = {at: takes(at, nodes, alive) for at in peers}
-        left: dict[int, list[Wish]] = {at: [] for at in peers}
+        shares = {at: takes(at, nodes, alive) for at, peer in peers.items() if not is_doubted(peer)}
+        left: dict[int, list[Wish]] = {at: [] for at in shares}
         for entry in entries:
             count, at_hand = chunk_count(entry.size), here(entry)
             said = [having.of(entry.ino, count) for having in havings.values()]

@@ -48,8 +48,9 @@ class PartFile:
 
     ``kept``: it has a map on disk and is to move into the tree. ``sums``: CRC-64/NVME of chunks that this process saw
     arrive. ``held``: chunks that another node gave: written, and read by nobody until the whole file is proven.
-    ``given``: by whom, and their CRC. ``incoming``: tasks that another node gives a chunk to. ``doubted``: chunks that
-    only the source may give, since one that another node gave was wrong.
+    ``given``: by whom, and their CRC. ``incoming``: tasks that another node gives a chunk to. ``replaced``: of chunks
+    that are doubted, since the file was wrong as a whole, who gave them first, and their CRC. ``doubted``: those that
+    only the source may give, since they were for a second time.
     """
 
     path: Path
@@ -63,6 +64,7 @@ class PartFile:
     held: set[int] = field(default_factory=set)
     given: dict[int, tuple[str, bytes]] = field(default_factory=dict)
     incoming: "dict[int, asyncio.Task[object]]" = field(default_factory=dict)
+    replaced: dict[int, tuple[str, bytes]] = field(default_factory=dict)
     doubted: set[int] = field(default_factory=set)
 
     @property
@@ -117,13 +119,20 @@ class PartFile:
         self.given[chunk], self.sums[chunk] = (giver, crc64nvme), crc64nvme
 
     def doubt(self, giver: str) -> None:
-        """Hold no more what a node gave: it is to come from the source. Blocks for a moment."""
-        self.doubted |= (doubted := {chunk for chunk in self.held if self.given[chunk][0] == giver})
+        """Hold no more what a node gave: another may give it once, and then the source. Blocks for a moment."""
+        doubted = {chunk for chunk in self.held if self.given[chunk][0] == giver}
+        self.doubted |= doubted & self.replaced.keys()
         self.held -= doubted
         for chunk in doubted:
+            self.replaced.setdefault(chunk, self.given[chunk])
             del self.sums[chunk]
             with suppress(OSError):
                 _note(held_of(self.path), chunk, b"\0")
+
+    def found_wrong(self, chunk: int) -> set[str]:
+        """Return who gave a chunk wrong that is right by now, and forget who gave it."""
+        gave = {self.given.pop(chunk, ("", b"")), self.replaced.pop(chunk, ("", b""))}
+        return {giver for giver, crc64nvme in gave if giver and crc64nvme != self.sums[chunk]}
 
     def drop(self) -> None:
         """Delete it and its maps, as far as the disk lets go of them: a name is never used again. Blocks."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import NamedTuple, Self
 
+from stoker_sidecar.fetcher.core.failed_gifts import GiftKey
 from stoker_sidecar.fetcher.download.neighbours import Came
 from stoker_sidecar.fetcher.download.parts import chunk_span
 from stoker_sidecar.version.manifest import Entry
@@ -13,9 +14,6 @@ from stoker_sidecar.version.manifest import Entry
 # Seconds until what another node is to give is asked of the source as well, and bytes a second that it may take beside:
 # as few as any answer has to come at, since a node may be giving to fifteen others.
 _OVERDUE, _SLOW = 4.0, 2e6
-
-# Inode and piece; None: the whole file.
-WishKey = tuple[int, int | None]
 
 
 class Wish(NamedTuple):
@@ -25,7 +23,7 @@ class Wish(NamedTuple):
     chunk: int | None = None
 
     @property
-    def key(self) -> WishKey:
+    def key(self) -> GiftKey:
         """The same by the inode."""
         return self.entry.ino, self.chunk
 
@@ -64,6 +62,6 @@ class GivenCopy(NamedTuple):
     task: "asyncio.Task[Came]"
 
     @classmethod
-    def begun(cls, giver: str, size: int, now: float, task: "asyncio.Task[Came]") -> Self:
-        """Make it of so many bytes that begin ``now``, in seconds of any clock."""
-        return cls(giver, now + _OVERDUE + size / _SLOW, task)
+    def begun(cls, giver: str, doubt: int, size: int, now: float, task: "asyncio.Task[Came]") -> Self:
+        """Make it of so many bytes that begin ``now``, in seconds of any clock. ``doubt``: see Givers."""
+        return cls(giver, now + (_OVERDUE + size / _SLOW) / 2**doubt, task)

@@ -159,6 +159,15 @@ def test_a_node_that_falls_silent_is_waited_for_less_long_than_one_that_is_yet_t
     assert (progress.gets_on("begins", 6.0), progress.gets_on("died", 6.0)) == (True, False)
 
 
+def test_one_that_gives_something_has_not_fallen_silent() -> None:
+    progress = PeerProgress(patience=10.0)
+    progress.told("stalls", 5, 0.0)
+    for now in (3.0, 6.0):
+        progress.gave("stalls", now)
+        progress.told("stalls", -1, now)
+    assert progress.gets_on("stalls", 6.0)
+
+
 def test_a_node_that_answers_speaks_although_nothing_comes_to_it() -> None:
     progress = PeerProgress(patience=10.0)
     for now in (0.0, 10.0, 20.0):

@@ -43,3 +43,22 @@ def test_the_chunks_of_a_read_cover_it_and_touch_it(offset: int, length: int, si
     else:
         assert chunks.start * CHUNK <= offset < (chunks.start + 1) * CHUNK
         assert (chunks.stop - 1) * CHUNK < end <= chunks.stop * CHUNK
+
+
+def test_of_a_piece_that_is_doubted_twice_only_the_source_is_asked(tmp_path: Path) -> None:
+    part = PartFile(tmp_path / "part", 5, len(CONTENT), bytearray(2), kept=True)
+    found = []
+    for giver in ("a:1", "b:1"):
+        part.hold(0, giver, giver.encode())
+        part.doubt(giver)
+        found.append((set(part.held), part.replaced[0][0], set(part.doubted)))
+    assert found == [(set(), "a:1", set()), (set(), "a:1", {0})]
+
+
+def test_who_gave_a_piece_wrong_is_found_once_another_gave_it_right(tmp_path: Path) -> None:
+    part = PartFile(tmp_path / "part", 5, len(CONTENT), bytearray(2), kept=True)
+    part.hold(0, "a:1", b"wrong")
+    part.doubt("a:1")
+    part.hold(0, "b:1", b"right")
+    assert part.found_wrong(0) == {"a:1"}
+    assert part.found_wrong(0) == set()
