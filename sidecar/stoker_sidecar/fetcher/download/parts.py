@@ -18,6 +18,7 @@ from stoker_sidecar.version.part_files import MAP_SUFFIX, PIECE, held_of, map_of
 CHUNK = PIECE
 _TEMPORARY_SUFFIX = ".tmp"
 _HERE = b"\x01"
+_NOBODY = ("", b"")
 
 
 def is_whole(size: int) -> bool:
@@ -130,8 +131,10 @@ class PartFile:
                 _note(held_of(self.path), chunk, b"\0")
 
     def found_wrong(self, chunk: int) -> set[str]:
-        """Return who gave a chunk wrong that is right by now, and forget who gave it."""
-        gave = {self.given.pop(chunk, ("", b"")), self.replaced.pop(chunk, ("", b""))}
+        """Return who gave a chunk otherwise than it is, now that it is known to be right; forgets them."""
+        gave = {self.replaced.pop(chunk, _NOBODY)}
+        if chunk not in self.held:
+            gave.add(self.given.pop(chunk, _NOBODY))
         return {giver for giver, crc64nvme in gave if giver and crc64nvme != self.sums[chunk]}
 
     def drop(self) -> None:

