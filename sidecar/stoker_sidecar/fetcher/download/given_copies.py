@@ -8,12 +8,12 @@ from functools import partial
 from math import inf
 
 from stoker_sidecar.fetcher.core.division import Sharers
-from stoker_sidecar.fetcher.core.failed_gifts import TRIES, ComesFrom, FailedGifts, GiftKey
+from stoker_sidecar.fetcher.core.failed_gifts import TRIES, ComesFrom, FailedGifts
 from stoker_sidecar.fetcher.core.givers import AbleGiver, nearest_giver
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.neighbours import Ask, Came
 from stoker_sidecar.fetcher.download.others_having import OthersHaving
-from stoker_sidecar.fetcher.download.wishes import GivenCopy, Wish
+from stoker_sidecar.fetcher.download.wishes import GivenCopy, Wish, WishKey
 
 # Requests to one node at a time: what a node gives at a time to all others together, or the least.
 _AT_ONCE, _LEAST_AT_ONCE = 16, 2
@@ -32,7 +32,7 @@ class GivenCopies:
     having: OthersHaving
     clock: Callable[[], float]
     ended: Callable[[bool], None]
-    _copying: dict[GiftKey, GivenCopy] = field(default_factory=dict)
+    _copying: dict[WishKey, GivenCopy] = field(default_factory=dict)
     _failed: FailedGifts = field(default_factory=FailedGifts)
     _busy: dict[str, float] = field(default_factory=dict)  # when a node said so last
 
@@ -84,7 +84,7 @@ class GivenCopies:
         self._copying[wish.key] = GivenCopy.begun(giver, doubt, length, self.clock(), task)
         task.add_done_callback(partial(self._copied, wish.key))
 
-    def is_coming(self, key: GiftKey) -> bool:
+    def is_coming(self, key: WishKey) -> bool:
         """Tell whether another node gives it, and is not overdue."""
         copy = self._copying.get(key)
         return copy is not None and self.clock() < copy.due
@@ -102,27 +102,27 @@ class GivenCopies:
         self._failed.keep(self.fetching.version.is_missing)
         return self._failed.files()
 
-    def has_failed(self, key: GiftKey) -> bool:
+    def has_failed(self, key: WishKey) -> bool:
         """Tell whether somebody failed to give it."""
         return key in self._failed
 
-    def give_up(self, key: GiftKey, giver: str) -> None:
+    def give_up(self, key: WishKey, giver: str) -> None:
         """Ask a node no more for a piece that it gave, and that is doubted."""
         if not self._failed.is_given_up(key, giver):
             self._failed.failed(key, giver, self.clock(), tries=TRIES)
 
-    def comes_from(self, key: GiftKey, turn: int, sharers: Sharers) -> ComesFrom:
+    def comes_from(self, key: WishKey, turn: int, sharers: Sharers) -> ComesFrom:
         """Decide for one that somebody failed to give where it comes from; ``turn``: of the file or the piece."""
         who = self.having.division.others.__getitem__
         return self._failed.comes_from(key, turn, sharers, who, self._havers(key), self.clock())
 
-    def _havers(self, key: GiftKey) -> list[str]:
+    def _havers(self, key: WishKey) -> list[str]:
         """Return those that say that they have it, and may be asked."""
         givers = self.fetching.context.givers
         may_ask = givers.may_ask if key[1] is None else givers.may_ask_pieces
         return [peer for peer, having in self.having.by_peer.items() if having.has(*key) and may_ask(peer)]
 
-    def _copied(self, key: GiftKey, task: "asyncio.Task[Came]") -> None:
+    def _copied(self, key: WishKey, task: "asyncio.Task[Came]") -> None:
         giver = self._copying.pop(key).giver
         if task.cancelled():  # a reader asked for it
             self.ended(False)
@@ -131,7 +131,7 @@ class GivenCopies:
         self.ended(came is Came.WHOLE)
         self._note(key, giver, came)
 
-    def _note(self, key: GiftKey, giver: str, came: Came) -> None:
+    def _note(self, key: WishKey, giver: str, came: Came) -> None:
         """Remember how a node gave: who fails is asked for this later or no more, and less for anything."""
         givers = self.fetching.context.givers
         if came is Came.BUSY:

@@ -4,12 +4,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from stoker_sidecar.fetcher.core.division import COMING, not_begun, takes
-from stoker_sidecar.fetcher.core.failed_gifts import GiftKey
 from stoker_sidecar.fetcher.core.source_pace import helped
 from stoker_sidecar.fetcher.download.neighbours import Having
 from stoker_sidecar.fetcher.download.node_division import PATIENCE, Division
 from stoker_sidecar.fetcher.download.parts import chunk_count
-from stoker_sidecar.fetcher.download.wishes import Wish
+from stoker_sidecar.fetcher.download.wishes import Wish, WishKey
 from stoker_sidecar.version.manifest import Entry
 
 # Pieces that a node has yet to begin, of those that are looked for: the last of them is far enough from the first.
@@ -33,7 +32,7 @@ class OthersShares:
 
     division: Division
     clock: Callable[[], float]
-    _claimed: dict[GiftKey, float] = field(default_factory=dict)  # since when somebody says that a piece comes to it
+    _claimed: dict[WishKey, float] = field(default_factory=dict)  # since when somebody says that a piece comes to it
 
     def coming(self, entry: Entry, havings: Mapping[str, Having]) -> list[bool]:
         """Tell of each piece of a file whether its source sends it to another node.

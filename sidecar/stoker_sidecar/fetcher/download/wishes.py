@@ -15,6 +15,8 @@ from stoker_sidecar.version.manifest import Entry
 # as few as any answer has to come at, since a node may be giving to fifteen others.
 _OVERDUE, _SLOW = 4.0, 2e6
 
+WishKey = GiftKey
+
 
 class Wish(NamedTuple):
     """A file and a piece of it; None: the whole file."""
@@ -23,7 +25,7 @@ class Wish(NamedTuple):
     chunk: int | None = None
 
     @property
-    def key(self) -> GiftKey:
+    def key(self) -> WishKey:
         """The same by the inode."""
         return self.entry.ino, self.chunk
 
