@@ -336,7 +336,8 @@ async def _listed(nodes: Sequence[FaultyNode]) -> str:
     for node in nodes:
         await _until(node, lambda status: status.listing is not None and status.listing.version != "")
         status = node.status()
-        assert status is not None and status.listing is not None
+        assert status is not None
+        assert status.listing is not None
         digests.add(status.listing.version)
     (digest,) = digests
     for node in nodes:
@@ -347,7 +348,7 @@ async def _listed(nodes: Sequence[FaultyNode]) -> str:
 
 async def _until(node: FaultyNode, holds: Callable[[NodeDatasetStatus], bool]) -> None:
     """Wait until it holds for the node's status, or the node is gone."""
-    while not node.dead and ((status := node.status()) is None or not holds(status)):
+    while not node.dead and ((status := node.status()) is None or not holds(status)):  # noqa: ASYNC110 -- as above
         await asyncio.sleep(0.02)
 
 

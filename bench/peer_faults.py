@@ -1,9 +1,9 @@
 """What peers that lie, stall, break off and die cost: `python -m bench.peer_faults [FAULTS [NODES]]`.
 
 Nodes of one process warm the same data from a source behind a line of 8 MB/s, over the real TLS between them, without
-faults and with them in turn, until so many faults were made: every second node answers wrongly, half of the time, and in
-every second pair of runs the last of these is gone for good after some seconds. Each line has the seconds of the two
-runs; the last one says whether any byte or read was wrong, which is the code it ends with.
+faults and with them in turn, until so many faults were made: every second node answers wrongly, half of the time, and
+in every second pair of runs the last of these is gone for good after some seconds. Each line has the seconds of the two
+runs; the last one says whether any byte or read was wrong, and the code it ends with is 1 then.
 """
 
 import argparse

@@ -45,7 +45,7 @@ class FailedGifts:
         return key in self._tried
 
     def failed(self, key: GiftKey, peer: str, now: float, *, tries: int = 1, absent: bool = False) -> None:
-        """Note that a node did not give it, which counts as so many ``tries``; ``absent``: it says that it has it not."""
+        """Note that a node did not give it, which counts as so many ``tries``; ``absent``: it says it has it not."""
         tried = self._tried.setdefault(key, {})
         times = min(TRIES, tried.get(peer, _Tried()).times + tries)
         tried[peer] = _Tried(times, now + (_ABSENT if absent else _AGAIN) * 2 ** (times - 1))

@@ -20,9 +20,9 @@ _DOUBTED, _MUCH = 0.25, 0.75
 class AbleGiver(NamedTuple):
     """A node that has what is wanted, and may be asked for it.
 
-    ``doubt``: how much it failed lately, 0 to 2. ``distance``: more is farther away. ``linked``: it is of another group.
-    ``asked``: what it gives this node at the moment. ``busy``: it said lately that it gives to all together as much as
-    it may.
+    ``doubt``: how much it failed lately, 0 to 2. ``distance``: more is farther away. ``linked``: it is of another
+    group. ``asked``: what it gives this node at the moment. ``busy``: it said lately that it gives to all together as
+    much as it may.
     """
 
     peer: str
@@ -96,7 +96,7 @@ class Givers:
         self._wrong_pieces[peer] += 1
 
     def most_suspect(self, peers: Collection[str]) -> str:
-        """Return whose pieces are to be doubted first where one was wrong: known ones, who failed, then who gave most."""
+        """Return whose pieces are doubted first where one was wrong: known ones, who failed, then who gave most."""
         counts = Counter(peers)
         return max(
             counts,

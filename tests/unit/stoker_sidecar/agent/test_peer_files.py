@@ -178,7 +178,7 @@ async def test_a_file_of_another_size_does_not_count(tmp_path: Path) -> None:
     async with serving(files(tmp_path / "cache"), run) as peer, meet_by_tls(run, UID, DIGEST) as neighbours:
         assert neighbours is not None
         came = await neighbours.bring(peer, Ask("large", 0, 2_999_999, 2_999_999), lambda _: None)
-    assert came is Came.ABSENT
+    assert came is Came.NOTHING
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What somebody failed to give comes from another who has it, from one of the others' shares, or here, in bounded time."""
+"""What somebody failed to give comes from another who has it, or one of the others fetches it, in bounded time."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -87,9 +87,7 @@ def test_what_no_link_gives_is_fetched_by_one_of_the_group_at_first() -> None:
     gifts = FailedGifts()
     for chunk in range(8):
         gifts.failed((7, chunk), "link:1", 0.0, tries=TRIES)
-        found = [
-            gifts.comes_from((7, chunk), ELSEWHERE, sharers(at), name, ["link:1"], 0.0) for at in range(4)
-        ]
+        found = [gifts.comes_from((7, chunk), ELSEWHERE, sharers(at), name, ["link:1"], 0.0) for at in range(4)]
         assert sorted(one.name for one in found) == ["LATER"] * 3 + ["SOURCE"]
 
 

@@ -63,7 +63,9 @@ def test_what_was_under_way_when_a_rest_began_makes_it_no_longer() -> None:
     assert givers.may_ask("a")
 
 
-@pytest.mark.parametrize(("failures", "late", "doubt"), [(0, 0, 0), (2, 0, 0), (3, 0, 1), (0, 1, 1), (0, 2, 2), (9, 0, 2)])
+@pytest.mark.parametrize(
+    ("failures", "late", "doubt"), [(0, 0, 0), (2, 0, 0), (3, 0, 1), (0, 1, 1), (0, 2, 2), (9, 0, 2)]
+)
 def test_doubt_grows_with_failures_and_faster_with_late_ones(failures: int, late: int, doubt: int) -> None:
     givers = Givers(Clock())
     fail(givers, failures)
