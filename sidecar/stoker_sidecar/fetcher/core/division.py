@@ -21,10 +21,11 @@ _GROUP_FILES, _GROUP_BYTES = 16, 2**20
 # Bytes of a file that always goes in pieces, and parts of the whole of which one is not waited for as one.
 _LARGE, _SHARES = 64 * 2**20, 256
 _ALL = SourceShare()
-# What a node says of a piece: it can be had there, or its source is sending it.
-HAD, COMING = 1, 2
-_IS_ONE = bytes(int(one == HAD) for one in range(256))
-_IS_TAKEN = bytes(int(one in (HAD, COMING)) for one in range(256))
+# What a node says of a piece: it can be had there, or its source is sending it, or another node gave it, and nothing
+# proves it yet.
+HAD, COMING, HELD = 1, 2, 3
+_IS_ONE = bytes(int(one in (HAD, HELD)) for one in range(256))
+_IS_TAKEN = bytes(int(one in (HAD, COMING, HELD)) for one in range(256))
 _IS_SHARED = bytes(int(turn not in (OWN, PIECES)) for turn in range(256))
 
 

@@ -8,7 +8,7 @@ from stoker_sidecar.fetcher.core.division import OWN, Sharers
 from stoker_sidecar.fetcher.core.source_share import TURNS
 
 # Times that one node is asked for a file or a piece that does not come; what is not what the source says counts as all.
-TRIES = 3
+TRIES = 4
 # Seconds until it is asked for that again, and where it had it not although it said so; twice as many the next time.
 _AGAIN, _ABSENT = 0.25, 1.0
 # Seconds for which that node is waited for that fetches it from the source in the place of who failed to give it.

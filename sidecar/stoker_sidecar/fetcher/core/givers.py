@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple
 
-# Wrong files after which a node is asked no more for this Dataset, if they are more than one in so many that came: a
-# damaged disk has one or two, and each costs its own bytes alone.
-MOST_WRONG, _ONE_IN = 3, 4
+# Wrong files after which a node is asked no more for this Dataset, if they are more than one in so many that came. Each
+# costs its own bytes between two nodes alone, but who asks a node no more asks the source for all that it was to fetch.
+MOST_WRONG, _ONE_IN = 8, 2
 # Files and pieces that a node failed to give, in a row, after which it rests; seconds for which it does at first, twice
 # as many each time, and at most.
 MOST_FAILURES = 16
@@ -56,6 +56,7 @@ class Givers:
         self._given: Final[Counter[str]] = Counter()
         self._failures: Final[Counter[str]] = Counter()
         self._doubts: Final[dict[str, float]] = {}
+        self._contradicted: Final[set[str]] = set()
         self._rests: Final[Counter[str]] = Counter()
         self._rests_until: Final[dict[str, float]] = {}
 
@@ -79,6 +80,7 @@ class Givers:
 
     def contradicted(self, peer: str) -> None:
         """Note that what a node said it has was not so, or is so no more: it may have been started again."""
+        self._contradicted.add(peer)
         before = self._doubts.get(peer, 0.0)
         self._doubts[peer] = max(before, min(_DOUBTED, before + _FAILED))
 
@@ -86,6 +88,10 @@ class Givers:
         """Tell how much a node failed lately: 0 is next to never, 2 the most. Each halves how long it is waited for."""
         doubts = self._doubts.get(peer, 0.0)
         return (doubts >= _DOUBTED) + (doubts >= _MUCH)
+
+    def is_believed(self, peer: str) -> bool:
+        """Tell whether a node's word that it has something not is enough: it never was contradicted, nor failed much."""
+        return peer not in self._contradicted and self.doubt(peer) == 0
 
     def was_wrong(self, peer: str) -> None:
         """Note that a file that came was not what the source says it is."""
@@ -105,7 +111,7 @@ class Givers:
 
     def begin(self) -> None:
         """Begin a pass: who failed before may be asked again, who was wrong may not."""
-        for record in (self._failures, self._doubts, self._rests, self._rests_until):
+        for record in (self._failures, self._doubts, self._rests, self._rests_until, self._contradicted):
             record.clear()
 
     def may_ask(self, peer: str) -> bool:

@@ -16,7 +16,7 @@ from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.choosing import left_to_warm
 from stoker_sidecar.fetcher.context import DownloadContext
 from stoker_sidecar.fetcher.core.bandwidth import Sharer
-from stoker_sidecar.fetcher.core.division import COMING
+from stoker_sidecar.fetcher.core.division import COMING, HELD
 from stoker_sidecar.fetcher.core.lanes import Lane
 from stoker_sidecar.fetcher.core.read_through import Transients
 from stoker_sidecar.fetcher.core.version_tuning import VersionTuning
@@ -164,8 +164,10 @@ class Fetching:
         return self._policy.key(ino, chunk) in self._downloads
 
     def told(self, part: PartFile) -> bytes:
-        """Return what other nodes are told of a file in the making: a byte a piece, HAD or COMING or 0."""
-        found = bytearray(part.there)
+        """Return what other nodes are told of a file in the making: a byte a piece, HAD, HELD, COMING or 0."""
+        found = bytearray(part.chunks)
+        for chunk in part.held:
+            found[chunk] = HELD
         for ino, chunk in self._downloads:
             if ino == part.ino and chunk < len(found) and not found[chunk]:
                 found[chunk] = COMING

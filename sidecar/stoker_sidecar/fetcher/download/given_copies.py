@@ -11,7 +11,7 @@ from stoker_sidecar.fetcher.core.division import Sharers
 from stoker_sidecar.fetcher.core.failed_gifts import TRIES, ComesFrom, FailedGifts
 from stoker_sidecar.fetcher.core.givers import AbleGiver, nearest_giver
 from stoker_sidecar.fetcher.download.fetching import Fetching
-from stoker_sidecar.fetcher.download.neighbours import Ask, Came
+from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Having
 from stoker_sidecar.fetcher.download.others_having import OthersHaving
 from stoker_sidecar.fetcher.download.wishes import GivenCopy, Wish, WishKey
 
@@ -34,6 +34,7 @@ class GivenCopies:
     ended: Callable[[bool], None]
     _copying: dict[WishKey, GivenCopy] = field(default_factory=dict)
     _failed: FailedGifts = field(default_factory=FailedGifts)
+    _doubted: set[WishKey] = field(default_factory=set)  # of files that were wrong as a whole
     _busy: dict[str, float] = field(default_factory=dict)  # when a node said so last
 
     def __len__(self) -> int:
@@ -107,7 +108,8 @@ class GivenCopies:
         return key in self._failed
 
     def give_up(self, key: WishKey, giver: str) -> None:
-        """Ask a node no more for a piece that it gave, and that is doubted."""
+        """Ask a node no more for a piece that it gave, and that is doubted; others if the source sent it there."""
+        self._doubted.add(key)
         if not self._failed.is_given_up(key, giver):
             self._failed.failed(key, giver, self.clock(), tries=TRIES)
 
@@ -120,7 +122,8 @@ class GivenCopies:
         """Return those that say that they have it, and may be asked."""
         givers = self.fetching.context.givers
         may_ask = givers.may_ask if key[1] is None else givers.may_ask_pieces
-        return [peer for peer, having in self.having.by_peer.items() if having.has(*key) and may_ask(peer)]
+        has = Having.vouches if key in self._doubted else Having.has
+        return [peer for peer, having in self.having.by_peer.items() if has(having, *key) and may_ask(peer)]
 
     def _copied(self, key: WishKey, task: "asyncio.Task[Came]") -> None:
         giver = self._copying.pop(key).giver

@@ -7,11 +7,13 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from stoker_sidecar.fetcher.core.division import HAD, HELD
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.piece_maps import PieceMap
 from stoker_sidecar.wire.peer_tls import left
 
 _NO_PIECES = PieceMap("", b"")
+_HAD = (HAD, HELD)
 
 
 @dataclass(frozen=True)
@@ -41,16 +43,24 @@ class Having:
         return self.files[ino : ino + 1] == b"\1"
 
     def of(self, ino: int, count: int) -> bytes:
-        """Return a byte for each of ``count`` pieces of a file: HAD where it can be had, COMING where it comes."""
+        """Return a byte for each of ``count`` pieces of a file: HAD or HELD where it can be had, or COMING."""
         return b"\1" * count if self.is_whole(ino) else self._map(ino).pieces
 
     def has(self, ino: int, chunk: int | None) -> bool:
         """Tell whether a piece of a file can be had; None: the whole file."""
-        return self.is_whole(ino) or (chunk is not None and self._map(ino).pieces[chunk : chunk + 1] == b"\1")
+        return self.is_whole(ino) or (chunk is not None and self._said(ino, chunk) in _HAD)
+
+    def vouches(self, ino: int, chunk: int | None) -> bool:
+        """Tell whether it can be had as the source sent it, so that what is wrong with it is that node's doing."""
+        return self.has(ino, chunk) and (self.is_whole(ino) or chunk is None or self._said(ino, chunk) != HELD)
 
     def part(self, ino: int) -> str:
         """Return the name of the file in the making there; empty where there is none."""
         return self._map(ino).name
+
+    def _said(self, ino: int, chunk: int) -> int:
+        pieces = self._map(ino).pieces
+        return pieces[chunk] if chunk < len(pieces) else 0
 
     def _map(self, ino: int) -> PieceMap:
         return self.pieces.get(ino, _NO_PIECES)

@@ -52,10 +52,8 @@ class PiecesLeft:
 
     def yet_to_begin(self, most: int) -> Wish | None:
         """Return one that another node has yet to fetch, in the first ``most`` files; None: there are too few."""
-        files, doubt = islice(self._files(), most), self.fetching.context.givers.doubt
-        return self.others.yet_to_begin(
-            files, self.turns.pieces, self._here, self._near(), is_doubted=lambda peer: doubt(peer) > 0
-        )
+        files, is_believed = islice(self._files(), most), self.fetching.context.givers.is_believed
+        return self.others.yet_to_begin(files, self.turns.pieces, self._here, self._near(), is_believed)
 
     def _files(self, begin: float = 0.0) -> Iterator[Entry]:
         """Yield the files that go in pieces, are to be warmed and are missing, in their order."""

@@ -34,7 +34,7 @@ def given_up_by(*positions: int, key: GiftKey = KEY) -> FailedGifts:
 
 def test_who_did_not_give_it_is_asked_again_after_a_moment_and_then_no_more() -> None:
     gifts, now = FailedGifts(), 0.0
-    for pause in (0.25, 0.5):
+    for pause in (0.25, 0.5, 1.0):
         gifts.failed(KEY, "a:1", now)
         assert not gifts.may_ask(KEY, "a:1", now + 0.9 * pause)
         now += pause

@@ -88,6 +88,15 @@ def test_a_node_that_only_says_what_is_not_so_is_doubted_and_not_much() -> None:
     assert (givers.doubt("a"), givers.may_ask("a")) == (1, True)
 
 
+def test_the_word_of_who_was_contradicted_once_is_not_enough_in_that_pass() -> None:
+    givers = Givers(Clock())
+    assert givers.is_believed("a")
+    givers.contradicted("a")
+    assert (givers.is_believed("a"), givers.doubt("a")) == (False, 0)
+    givers.begin()
+    assert givers.is_believed("a")
+
+
 def test_a_pass_begins_without_doubts() -> None:
     givers = Givers(Clock())
     fail(givers, MOST_FAILURES)
