@@ -17,6 +17,13 @@ _FAILED, _LATE, _STAYS = 0.1, 0.5, 0.95
 _DOUBTED, _MUCH = 0.25, 0.75
 
 
+class Gift(NamedTuple):
+    """Who gave a piece, and whether it was ``passed_on``: another node had given it to that one."""
+
+    giver: str = ""
+    passed_on: bool = False
+
+
 class AbleGiver(NamedTuple):
     """A node that has what is wanted, and may be asked for it.
 
@@ -90,7 +97,7 @@ class Givers:
         return (doubts >= _DOUBTED) + (doubts >= _MUCH)
 
     def is_believed(self, peer: str) -> bool:
-        """Tell whether a node's word that it has something not is enough: it never was contradicted, nor failed much."""
+        """Tell whether a node's word that it lacks something is enough: it never was contradicted, nor failed much."""
         return peer not in self._contradicted and self.doubt(peer) == 0
 
     def was_wrong(self, peer: str) -> None:
@@ -101,13 +108,17 @@ class Givers:
         """Note that a piece was not: with it, more of its file was in doubt."""
         self._wrong_pieces[peer] += 1
 
-    def most_suspect(self, peers: Collection[str]) -> str:
-        """Return whose pieces are doubted first where one was wrong: known ones, who failed, then who gave most."""
-        counts = Counter(peers)
-        return max(
-            counts,
-            key=lambda peer: (self._wrong_pieces[peer], self._wrong[peer], self.doubt(peer), counts[peer], peer),
-        )
+    def passed_on_wrong_piece(self, peer: str) -> None:
+        """Note that a piece was not that another node had given it, and that nothing proved."""
+        self._doubts[peer] = min(1.0, self._doubts.get(peer, 0.0) + _LATE)
+
+    def most_suspect(self, pieces: Collection[Gift]) -> Gift:
+        """Return which are doubted first where one was wrong.
+
+        Those of who was wrong or failed, what was passed on, then those of who gave most.
+        """
+        counts = Counter(pieces)
+        return max(counts, key=lambda gift: (*self._suspicion(gift), counts[gift], gift))
 
     def begin(self) -> None:
         """Begin a pass: who failed before may be asked again, who was wrong may not."""
@@ -122,6 +133,10 @@ class Givers:
     def may_ask_pieces(self, peer: str) -> bool:
         """Tell whether a node is asked for pieces of large files."""
         return self._wrong_pieces[peer] == 0 and self.may_ask(peer)
+
+    def _suspicion(self, gift: Gift) -> tuple[int, bool, bool, int, int]:
+        wrong, doubt = self._wrong[gift.giver], self.doubt(gift.giver)
+        return self._wrong_pieces[gift.giver], wrong + doubt > 0, gift.passed_on, wrong, doubt
 
     def _is_resting(self, peer: str) -> bool:
         return self._clock() < self._rests_until.get(peer, float("-inf"))

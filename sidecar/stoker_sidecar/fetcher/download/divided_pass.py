@@ -187,7 +187,7 @@ class DividedPass(WarmPass):
     async def _begin_given(self, wishes: Wishes) -> bool:
         """Have another node give the first wish, unless who has it gives as much as it may: then it waits."""
         demanded = self.fetching.context.settings.pipeline.lanes.demanded
-        if self._over() or len(self._asked) >= (_BESIDE_READERS if demanded else _GIVEN_AT_ONCE):
+        if self._over() or self._asked.taking() >= (_BESIDE_READERS if demanded else _GIVEN_AT_ONCE):
             return False
         wish = wishes.first()
         # Of pieces no more than come from the source, while any do: else what is given would take this node's line from

@@ -41,6 +41,11 @@ class GivenCopies:
         """Count those under way."""
         return len(self._copying)
 
+    def taking(self) -> int:
+        """Count those under way but files that a doubted node is slow to give: they take nothing from anyone."""
+        now = self.clock()
+        return sum(chunk is not None or now < copy.slow for (_, chunk), copy in self._copying.items())
+
     def giver(self, wish: Wish, most_pieces: int) -> str | None:
         """Return who has it and is asked for it, the nearest first; empty where nobody is to be asked.
 
@@ -80,7 +85,11 @@ class GivenCopies:
         offset, length = wish.span
         part = "" if having.is_whole(entry.ino) else having.part(entry.ino)
         bring = partial(neighbours.bring, giver, Ask(version.manifest.path_of(entry), offset, length, entry.size, part))
-        task = others.start_copy(entry, bring) if chunk is None else others.start_piece(entry, chunk, giver, bring)
+        if chunk is None:
+            task = others.start_copy(entry, bring)
+        else:
+            passed_on = not having.vouches(entry.ino, chunk)
+            task = others.start_piece(entry, chunk, giver, bring, passed_on=passed_on)
         doubt = self.fetching.context.givers.doubt(giver)
         self._copying[wish.key] = GivenCopy.begun(giver, doubt, length, self.clock(), task)
         task.add_done_callback(partial(self._copied, wish.key))
@@ -95,7 +104,7 @@ class GivenCopies:
         for key, copy in self._copying.items():
             if not self.is_coming(key) and not copy.task.cancelling():
                 copy.task.cancel()
-                self._failed.failed(key, copy.giver, self.clock(), tries=_LATE)
+                self._count(key, copy.giver, _LATE)
                 self.fetching.context.givers.failed(copy.giver, late=True)
 
     def failed_files(self) -> list[int]:
@@ -150,4 +159,9 @@ class GivenCopies:
             self.having.was_absent(giver)
         elif came is not Came.USELESS:
             givers.failed(giver)
-        self._failed.failed(key, giver, self.clock(), tries=_TRIED[came], absent=came is Came.ABSENT)
+        self._count(key, giver, _TRIED[came], absent=came is Came.ABSENT)
+
+    def _count(self, key: WishKey, giver: str, tries: int, *, absent: bool = False) -> None:
+        """Note that it did not come. A file is soon had from the source: each failure counts twice."""
+        tries = tries if key[1] is not None or absent else 2 * tries
+        self._failed.failed(key, giver, self.clock(), tries=tries, absent=absent)

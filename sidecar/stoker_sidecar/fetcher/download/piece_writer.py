@@ -138,8 +138,9 @@ class PieceWriter:
 
     def _compare(self, part: PartFile, chunk: int) -> None:
         """Find out who gave a wrong chunk, once it is known what is right."""
-        for giver in part.found_wrong(chunk):
-            self.context.givers.gave_wrong_piece(giver)
+        givers = self.context.givers
+        for giver, passed_on in part.found_wrong(chunk):
+            (givers.passed_on_wrong_piece if passed_on else givers.gave_wrong_piece)(giver)
             self.context.telemetry.add(PEER_WRONG)
 
     def new_part(self, entry: Entry, *, kept: bool) -> PartFile:

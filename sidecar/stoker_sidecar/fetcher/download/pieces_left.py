@@ -65,8 +65,8 @@ class PiecesLeft:
             return Wanted(_first(part.chunks), b"")  # it was not moved into the tree: asked for once more, it is
         here, coming = self._here(entry), self.others.coming(entry, self._near())
         believed = self.fetching.from_others.believes(entry)
-        for chunk, (giver, _) in part.replaced.items() if part is not None else ():
-            self.copies.give_up((entry.ino, chunk), giver)
+        for chunk, (gift, _) in part.replaced.items() if part is not None else ():
+            self.copies.give_up((entry.ino, chunk), gift.giver)
         doubted = part.doubted if part is not None else ()
         refused = bytes(int(not believed or chunk in doubted) for chunk in range(count))
         asked = self.fetching.context.givers.may_ask_pieces

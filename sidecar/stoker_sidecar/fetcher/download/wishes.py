@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable
 from itertools import islice
+from math import inf
 from typing import NamedTuple, Self
 
 from stoker_sidecar.fetcher.core.failed_gifts import GiftKey
@@ -14,6 +15,8 @@ from stoker_sidecar.version.manifest import Entry
 # Seconds until what another node is to give is asked of the source as well, and bytes a second that it may take beside:
 # as few as any answer has to come at, since a node may be giving to fifteen others.
 _OVERDUE, _SLOW = 4.0, 2e6
+# Seconds in which a file comes that comes at all, as a rule.
+_PROMPT = 0.5
 
 WishKey = GiftKey
 
@@ -57,13 +60,17 @@ class Wishes:
 
 
 class GivenCopy(NamedTuple):
-    """What is under way from ``giver``, host:port, in ``task``, and is overdue from ``due`` on."""
+    """What is under way from ``giver``, host:port, in ``task``, and is overdue from ``due`` on.
+
+    ``slow``: from then on it is slow, where the giver is doubted.
+    """
 
     giver: str
     due: float
     task: "asyncio.Task[Came]"
+    slow: float = inf
 
     @classmethod
     def begun(cls, giver: str, doubt: int, size: int, now: float, task: "asyncio.Task[Came]") -> Self:
         """Make it of so many bytes that begin ``now``, in seconds of any clock. ``doubt``: see Givers."""
-        return cls(giver, now + (_OVERDUE + size / _SLOW) / 2**doubt, task)
+        return cls(giver, now + (_OVERDUE + size / _SLOW) / 2**doubt, task, now + _PROMPT if doubt else inf)

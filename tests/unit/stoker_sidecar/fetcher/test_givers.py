@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_sidecar.fetcher.core.givers import MOST_FAILURES, MOST_WRONG, AbleGiver, Givers, nearest_giver
+from stoker_sidecar.fetcher.core.givers import MOST_FAILURES, MOST_WRONG, AbleGiver, Gift, Givers, nearest_giver
 
 
 @dataclass
@@ -139,15 +139,22 @@ def test_a_node_that_is_seldom_wrong_is_asked_on_for_files_and_no_more_for_piece
 
 def test_who_was_wrong_before_is_doubted_before_who_gave_most() -> None:
     givers = Givers(Clock())
-    assert givers.most_suspect(["a", "b", "b"]) == "b"
+    assert givers.most_suspect([Gift("a"), Gift("b"), Gift("b")]) == Gift("b")
     givers.gave_wrong_piece("a")
-    assert givers.most_suspect(["a", "b", "b"]) == "a"
+    assert givers.most_suspect([Gift("a"), Gift("b"), Gift("b")]) == Gift("a")
 
 
 def test_who_failed_is_doubted_before_who_gave_most() -> None:
     givers = Givers(Clock())
     fail(givers, 3)
-    assert givers.most_suspect(["a", "b", "b"]) == "a"
+    assert givers.most_suspect([Gift("a"), Gift("b"), Gift("b"), Gift("b", passed_on=True)]) == Gift("a")
+
+
+def test_what_was_passed_on_is_doubted_before_who_gave_most_and_whose_that_was_is_asked_on() -> None:
+    givers = Givers(Clock())
+    assert givers.most_suspect([Gift("a", passed_on=True), Gift("b"), Gift("b")]) == Gift("a", passed_on=True)
+    givers.passed_on_wrong_piece("a")
+    assert (givers.may_ask_pieces("a"), givers.doubt("a")) == (True, 1)
 
 
 NEAR, FAR = AbleGiver("near", distance=0), AbleGiver("far", distance=2)
