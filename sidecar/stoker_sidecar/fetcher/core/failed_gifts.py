@@ -38,7 +38,8 @@ class FailedGifts:
 
     def __init__(self) -> None:
         self._tried: dict[GiftKey, dict[str, _Tried]] = {}
-        self._given_up: dict[GiftKey, float] = {}  # since when one of them is asked no more
+        self._given_up: dict[GiftKey, float] = {}  # since when one of them is asked no more, or once more
+        self._doubted: set[GiftKey] = set()
 
     def __contains__(self, key: GiftKey) -> bool:
         """Tell whether somebody failed to give it."""
@@ -51,6 +52,17 @@ class FailedGifts:
         tried[peer] = _Tried(times, now + (_ABSENT if absent else _AGAIN) * 2 ** (times - 1))
         if times >= TRIES:
             self._given_up.setdefault(key, now)
+
+    def doubted(self, key: GiftKey, peer: str, now: float) -> None:
+        """Note that what a node gave may be wrong: it may give it once more, if it can be had at first hand there."""
+        if key not in self._doubted:
+            self._doubted.add(key)
+            self._tried.setdefault(key, {})[peer] = _Tried(TRIES - 1, now)
+            self._given_up.setdefault(key, now)
+
+    def is_doubted(self, key: GiftKey) -> bool:
+        """Tell whether it came and may be wrong."""
+        return key in self._doubted
 
     def may_ask(self, key: GiftKey, peer: str, now: float) -> bool:
         """Tell whether a node is asked for it now."""
@@ -83,12 +95,14 @@ class FailedGifts:
             return ComesFrom.OTHERS
         if mine:
             return ComesFrom.SOURCE
-        since, own_group = self._given_up.get(key), turn < TURNS
-        if since is None or (own_group and not self.is_given_up(key, who(sharers.owner(turn)))):
+        if key not in self._given_up:
+            return ComesFrom.LATER
+        own_group, is_late = turn < TURNS, now - self._given_up[key] >= HEIR
+        if own_group and not (self.is_given_up(key, who(sharers.owner(turn))) or (is_late and key in self._doubted)):
             return ComesFrom.LATER
         heirs = sharers.without({at for at in sharers.alive if self.is_given_up(key, who(at))})
         takes_turn = turn if own_group else (key[0] + (key[1] or 0)) % TURNS
-        return ComesFrom.SOURCE if heirs.is_mine(takes_turn) or now - since >= HEIR else ComesFrom.LATER
+        return ComesFrom.SOURCE if heirs.is_mine(takes_turn) or is_late else ComesFrom.LATER
 
     def files(self) -> list[int]:
         """Return the inodes of whole files that somebody failed to give."""
@@ -99,3 +113,4 @@ class FailedGifts:
         for key in [key for key in self._tried if not is_missing(key[0])]:
             del self._tried[key]
             self._given_up.pop(key, None)
+            self._doubted.discard(key)

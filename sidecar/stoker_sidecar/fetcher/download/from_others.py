@@ -56,7 +56,10 @@ class FromOthers:
     def start_piece(
         self, entry: Entry, chunk: int, giver: str, bring: Bring, *, passed_on: bool = False
     ) -> "asyncio.Task[Came]":
-        """Start to take a piece of a large file; WHOLE: it is held until the file is proven. ``passed_on``: see Gift."""
+        """Start to take a piece of a large file; WHOLE: it is held until the file is proven.
+
+        ``passed_on``: see Gift.
+        """
         return self._start(self._piece(entry, chunk, Gift(giver, passed_on), bring))
 
     def believes(self, entry: Entry) -> bool:

@@ -34,7 +34,6 @@ class GivenCopies:
     ended: Callable[[bool], None]
     _copying: dict[WishKey, GivenCopy] = field(default_factory=dict)
     _failed: FailedGifts = field(default_factory=FailedGifts)
-    _doubted: set[WishKey] = field(default_factory=set)  # of files that were wrong as a whole
     _busy: dict[str, float] = field(default_factory=dict)  # when a node said so last
 
     def __len__(self) -> int:
@@ -116,11 +115,9 @@ class GivenCopies:
         """Tell whether somebody failed to give it."""
         return key in self._failed
 
-    def give_up(self, key: WishKey, giver: str) -> None:
-        """Ask a node no more for a piece that it gave, and that is doubted; others if the source sent it there."""
-        self._doubted.add(key)
-        if not self._failed.is_given_up(key, giver):
-            self._failed.failed(key, giver, self.clock(), tries=TRIES)
+    def doubted(self, key: WishKey, giver: str) -> None:
+        """Have a piece given once more, by who has it from the source: it was in a file that was wrong as a whole."""
+        self._failed.doubted(key, giver, self.clock())
 
     def comes_from(self, key: WishKey, turn: int, sharers: Sharers) -> ComesFrom:
         """Decide for one that somebody failed to give where it comes from; ``turn``: of the file or the piece."""
@@ -131,7 +128,7 @@ class GivenCopies:
         """Return those that say that they have it, and may be asked."""
         givers = self.fetching.context.givers
         may_ask = givers.may_ask if key[1] is None else givers.may_ask_pieces
-        has = Having.vouches if key in self._doubted else Having.has
+        has = Having.vouches if self._failed.is_doubted(key) else Having.has
         return [peer for peer, having in self.having.by_peer.items() if has(having, *key) and may_ask(peer)]
 
     def _copied(self, key: WishKey, task: "asyncio.Task[Came]") -> None:

@@ -40,7 +40,9 @@ class OthersHaving:
         while True:
             await self.ask_once(peer)
             having = self.by_peer.get(peer)
-            if having is not None and having.number >= 0:  # it answers once it has more
+            if (
+                having is not None and having.number >= 0 and self.givers.is_believed(peer)
+            ):  # it answers once it has more
                 wait = min(LOOK, LOOK_FIRST * others)
             await self.limits.sleep(min(_LOOK_SELDOM, wait * load))
             wait = min(LOOK, 2 * wait)
@@ -51,7 +53,9 @@ class OthersHaving:
             self.by_peer.pop(peer, None)
             return
         before = self.by_peer.get(peer)
-        said = await self.neighbours.having(peer, self.inodes, before.number if before is not None else -1)
+        # Who is not believed is to answer at once: it is waited for less, and falls silent less easily.
+        known = before.number if before is not None and self.givers.is_believed(peer) else -1
+        said = await self.neighbours.having(peer, self.inodes, known)
         arrived = -1 if said is None else said.arrived
         if said is not None and said.choice != self.division.choice:
             arrived = 0  # what comes to it is not what it would be waited for

@@ -66,7 +66,7 @@ class PiecesLeft:
         here, coming = self._here(entry), self.others.coming(entry, self._near())
         believed = self.fetching.from_others.believes(entry)
         for chunk, (gift, _) in part.replaced.items() if part is not None else ():
-            self.copies.give_up((entry.ino, chunk), gift.giver)
+            self.copies.doubted((entry.ino, chunk), gift.giver)
         doubted = part.doubted if part is not None else ()
         refused = bytes(int(not believed or chunk in doubted) for chunk in range(count))
         asked = self.fetching.context.givers.may_ask_pieces

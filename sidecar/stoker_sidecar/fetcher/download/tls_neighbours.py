@@ -30,8 +30,9 @@ _INSTEAD = {HTTPStatus.SERVICE_UNAVAILABLE: Came.BUSY, HTTPStatus.NOT_FOUND: Cam
 class Waits(NamedTuple):
     """Seconds until a node is reached, without a byte from it, and for one answer beside what its bytes take.
 
-    ``news``: without a byte of what a node has, which it answers after 2 s at the latest. Less than for which one that
-    fell silent is waited for: who did not answer once is asked again before.
+    ``known``: without a byte of what a node has, which it answers at once; ``news``: of what it has that is new, which it
+    answers after 2 s at the latest. Both are less than for which one that fell silent is waited for: who did not answer
+    once is asked again before.
 
     None of them is a reader's to wait: who reads has what he asks for fetched from the source.
     """
@@ -39,6 +40,7 @@ class Waits(NamedTuple):
     connect: float = 2.0
     silent: float = 5.0
     answer: float = 10.0
+    known: float = 2.0
     news: float = 3.0
 
 
@@ -56,8 +58,8 @@ class TlsNeighbours:
     async def having(self, peer: str, inodes: int, after: int = -1) -> Having | None:
         """Ask: see Neighbours."""
         try:
-            query = f"after={after}" if after >= 0 else ""
-            async with self._get(peer, query, inodes, self._waits.news) as answer:
+            query, silent = (f"after={after}", self._waits.news) if after >= 0 else ("", self._waits.known)
+            async with self._get(peer, query, inodes, silent) as answer:
                 maps, most = int(answer.headers.get("Stoker-Pieces", "0")), inodes + 1024
                 # What does not fit cannot be meant.
                 fits = 0 <= maps <= MOST_PACKED and 0 < (answer.content_length or 0) - maps <= most

@@ -91,6 +91,23 @@ def test_what_no_link_gives_is_fetched_by_one_of_the_group_at_first() -> None:
         assert sorted(one.name for one in found) == ["LATER"] * 3 + ["SOURCE"]
 
 
+def test_who_gave_what_is_doubted_gives_it_once_more_and_then_one_of_the_others_fetches_it() -> None:
+    gifts = FailedGifts()
+    gifts.doubted(PIECE, name(1), 0.0)
+    assert decide(gifts, turn=1, havers=[1], key=PIECE) is ComesFrom.OTHERS
+    gifts.failed(PIECE, name(1), 0.0)
+    gifts.doubted(PIECE, name(1), 0.0)  # it is looked at again and again
+    found = [decide(gifts, turn=1, havers=[1], position=at, key=PIECE) for at in (0, 2, 3)]
+    assert sorted(one.name for one in found) == ["LATER", "LATER", "SOURCE"]
+
+
+def test_what_is_doubted_and_nobody_has_at_first_hand_is_fetched_here_after_two_seconds() -> None:
+    gifts = FailedGifts()
+    gifts.doubted(PIECE, name(2), 0.0)
+    found = [decide(gifts, turn=1, havers=[], now=now, key=PIECE) for now in (0.0, HEIR)]
+    assert found == [ComesFrom.LATER, ComesFrom.SOURCE]
+
+
 def test_what_each_node_fetches_by_itself_is() -> None:
     assert decide(given_up_by(1), OWN, havers=[2]) is ComesFrom.SOURCE
 
