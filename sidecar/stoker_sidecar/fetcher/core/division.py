@@ -145,6 +145,13 @@ def wanted(turn_of: bytes, takes_turn: bytes, havings: Iterable[bytes]) -> Wante
     return Wanted(mine.to_bytes(length), had.to_bytes(length))
 
 
+def had_by(marks: bytes, havings: Iterable[bytes]) -> tuple[bytes, bytes]:
+    """Divide marked inodes into those that one of the ``havings`` has, and the others."""
+    length, marked = len(marks), int.from_bytes(marks)
+    had = marked & _union(havings, length)
+    return had.to_bytes(length), (marked & ~had).to_bytes(length)
+
+
 def wanted_pieces(
     turn_of: bytes, takes_turn: bytes, here: bytes, havings: Iterable[bytes], *, refused: bytes = b""
 ) -> Wanted:

@@ -92,7 +92,7 @@ class Givers:
         self._doubts[peer] = max(before, min(_DOUBTED, before + _FAILED))
 
     def doubt(self, peer: str) -> int:
-        """Tell how much a node failed lately: 0 is next to never, 2 the most. Each halves how long it is waited for."""
+        """Tell how much a node failed lately: 0 is next to never, 2 the most."""
         doubts = self._doubts.get(peer, 0.0)
         return (doubts >= _DOUBTED) + (doubts >= _MUCH)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from stoker_sidecar.fetcher.choosing import last_to_warm
-from stoker_sidecar.fetcher.core.division import OWN, PIECES, Sharers, VersionTurns, Wanted, wanted
+from stoker_sidecar.fetcher.core.division import OWN, PIECES, Sharers, VersionTurns, Wanted, had_by, wanted
 from stoker_sidecar.fetcher.core.failed_gifts import ComesFrom
 from stoker_sidecar.fetcher.core.source_pace import side_by_side
 from stoker_sidecar.fetcher.core.source_share import ShareGrowth
@@ -251,7 +251,7 @@ class DividedPass(WarmPass):
         havings = [having.files for having in self._having.by_peer.values()]
         found = self._but_for_failed(turn_of, wanted(bytes(turn_of), self._sharers.takes(), havings))
         self._upcoming = self._sighted(self._in_order(found.from_source))
-        self._given = Wishes(Wish(entry) for entry in self._in_order(found.from_others, self.division.begin))
+        self._given = Wishes(map(Wish, self._from_others(found.from_others)))
         self._own_pieces = Wishes(self._pieces.own())
         self._given_pieces = Wishes(self._pieces.given())
 
@@ -262,6 +262,16 @@ class DividedPass(WarmPass):
             where = self._asked.comes_from((ino, None), turn_of[ino], self._sharers)
             source[ino], others[ino] = where is ComesFrom.SOURCE, where is ComesFrom.OTHERS
         return Wanted(bytes(source), bytes(others))
+
+    def _from_others(self, marks: bytes) -> Iterator[Entry]:
+        """Yield the files that others give: at last those that doubted nodes alone have.
+
+        Each node begins elsewhere with these: what does not come to one comes to it from another then.
+        """
+        doubt = self.fetching.context.givers.doubt
+        sure, unsure = had_by(marks, [one.files for peer, one in self._having.by_peer.items() if doubt(peer) == 0])
+        yield from self._in_order(sure, self.division.begin)
+        yield from self._in_order(unsure, self.division.place)
 
     def _in_order(self, marks: bytes, begin: float = 0.0) -> Iterator[Entry]:
         """Yield those of the marked files that are to be warmed, missing and not under way; see ``left_of``."""

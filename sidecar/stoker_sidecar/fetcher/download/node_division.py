@@ -54,6 +54,11 @@ class Division:
         return self.share.begin(self.position, len(self.peers) + 1)
 
     @property
+    def place(self) -> float:
+        """Where in the version, from 0 to 1, this node begins so that the others of its group begin elsewhere."""
+        return (self.begin + self.position / (len(self.peers) + 1)) % 1.0 if self.share.is_all else self.begin
+
+    @property
     def others(self) -> dict[int, str]:
         """The others by their positions."""
         before, after = self.peers[: self.position], self.peers[self.position :]

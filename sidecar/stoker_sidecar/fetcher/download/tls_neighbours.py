@@ -30,9 +30,9 @@ _INSTEAD = {HTTPStatus.SERVICE_UNAVAILABLE: Came.BUSY, HTTPStatus.NOT_FOUND: Cam
 class Waits(NamedTuple):
     """Seconds until a node is reached, without a byte from it, and for one answer beside what its bytes take.
 
-    ``known``: without a byte of what a node has, which it answers at once; ``news``: of what it has that is new, which it
-    answers after 2 s at the latest. Both are less than for which one that fell silent is waited for: who did not answer
-    once is asked again before.
+    ``known``: without a byte of what a node has, which it answers at once; ``news``: of what it has that is new, which
+    it answers after 2 s at the latest. Both are less than for which one that fell silent is waited for: who did not
+    answer once is asked again before.
 
     None of them is a reader's to wait: who reads has what he asks for fetched from the source.
     """

@@ -12,9 +12,10 @@ from stoker_sidecar.fetcher.download.neighbours import Came
 from stoker_sidecar.fetcher.download.parts import chunk_span
 from stoker_sidecar.version.manifest import Entry
 
-# Seconds until what another node is to give is asked of the source as well, and bytes a second that it may take beside:
-# as few as any answer has to come at, since a node may be giving to fifteen others.
-_OVERDUE, _SLOW = 4.0, 2e6
+# Seconds for which what another node is to give is waited for, of one that is not doubted, and of those that are; and
+# bytes a second that it may take beside: as few as any answer has to come at, since a node may be giving to fifteen
+# others. Of one that is doubted twice as many, and twice again.
+_OVERDUE, _SLOW = (4.0, 1.0, 0.5), 2e6
 # Seconds in which a file comes that comes at all, as a rule.
 _PROMPT = 0.5
 
@@ -73,4 +74,5 @@ class GivenCopy(NamedTuple):
     @classmethod
     def begun(cls, giver: str, doubt: int, size: int, now: float, task: "asyncio.Task[Came]") -> Self:
         """Make it of so many bytes that begin ``now``, in seconds of any clock. ``doubt``: see Givers."""
-        return cls(giver, now + (_OVERDUE + size / _SLOW) / 2**doubt, task, now + _PROMPT if doubt else inf)
+        due = now + _OVERDUE[doubt] + size / (_SLOW * 2**doubt)
+        return cls(giver, due, task, now + _PROMPT if doubt else inf)
