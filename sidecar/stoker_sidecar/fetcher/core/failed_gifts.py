@@ -69,6 +69,10 @@ class FailedGifts:
         tried = self._tried.get(key, {}).get(peer, _Tried())
         return tried.times == 0 or (tried.times < TRIES and now >= tried.again)
 
+    def has_failed(self, key: GiftKey, peer: str) -> bool:
+        """Tell whether a node failed to give it, or gave what is doubted."""
+        return peer in self._tried.get(key, {})
+
     def is_given_up(self, key: GiftKey, peer: str) -> bool:
         """Tell whether a node is asked for it no more."""
         return self._tried.get(key, {}).get(peer, _Tried()).times >= TRIES

@@ -27,7 +27,7 @@ class Gift(NamedTuple):
 class AbleGiver(NamedTuple):
     """A node that has what is wanted, and may be asked for it.
 
-    ``doubt``: how much it failed lately, 0 to 2. ``distance``: more is farther away. ``linked``: it is of another
+    ``doubt``: how much it failed lately, 0 is not at all. ``distance``: more is farther away. ``linked``: it is of another
     group. ``asked``: what it gives this node at the moment. ``busy``: it said lately that it gives to all together as
     much as it may.
     """

@@ -22,6 +22,8 @@ _BUSY = 1.0
 # How many times what came is reckoned as asked for in vain: what was waited for too long, and what no other try mends.
 _TRIED = {Came.ABSENT: 1, Came.NOTHING: 1, Came.WRONG: TRIES, Came.USELESS: TRIES}
 _LATE = 2
+# Who failed to give the very same before is asked after all others.
+_MOST_DOUBTED = 3
 
 
 @dataclass
@@ -64,7 +66,7 @@ class GivenCopies:
                 linked=peer in division.links,
                 asked=asked[peer],
                 busy=now - self._busy.get(peer, -inf) < _BUSY,
-                doubt=givers.doubt(peer),
+                doubt=_MOST_DOUBTED if self._failed.has_failed(wish.key, peer) else givers.doubt(peer),
             )
             for peer in self._havers(wish.key)
             if self._failed.may_ask(wish.key, peer, now)
