@@ -1,4 +1,4 @@
-"""Nodes get the right bytes over real TLS from nodes that lie, stall and break off, and no read of theirs fails."""
+"""Nodes get the right bytes over real TLS from ones that lie, stall, break off and die, and no read of theirs fails."""
 
 import time
 from collections import Counter
@@ -20,3 +20,9 @@ async def test_thousands_of_faults_bring_no_wrong_byte_and_fail_no_read(tmp_path
         faults += run.faults
     assert len(faults) >= 10
     assert sum(faults.values()) >= ENOUGH // 4, "a slow machine makes fewer"
+
+
+async def test_who_lies_and_then_dies_is_missed_by_nobody(tmp_path: Path) -> None:
+    objects = some_objects(400, 2000, [2 * 8 * 2**20 + 5])
+    run = await run_faulty(tmp_path, objects, (0.0, 0.0, 0.5), seed=7, rate=20e6, pace=10.0, dies={2: 0.3})
+    assert (run.wrong_files, run.failed_reads, run.faults["died"]) == ([], [], 1)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from stoker_sidecar.fetcher.cached_version import CachedVersion
-from stoker_sidecar.fetcher.core.division import COMING
+from stoker_sidecar.fetcher.core.division import COMING, HELD
 from stoker_sidecar.fetcher.download.download import Download
 from stoker_sidecar.fetcher.download.parts import PartFile, chunk_span
 from stoker_sidecar.fetcher.download.policy import DownloadKey
@@ -25,8 +25,10 @@ class ComingPieces:
     downloads: Mapping[DownloadKey, Download]
 
     def told(self, part: PartFile) -> bytes:
-        """Return what other nodes are told of a file in the making: a byte a piece, HAD or COMING or 0."""
-        found = bytearray(part.there)
+        """Return what other nodes are told of a file in the making: a byte a piece, HAD, HELD, COMING or 0."""
+        found = bytearray(part.chunks)
+        for chunk in part.held:
+            found[chunk] = HELD
         for ino, chunk in self.downloads:
             if ino == part.ino and chunk < len(found) and not found[chunk]:
                 found[chunk] = COMING

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from stoker_sidecar.fetcher.choosing import last_to_warm
-from stoker_sidecar.fetcher.core.division import OWN, PIECES, VersionTurns, wanted
+from stoker_sidecar.fetcher.core.division import OWN, PIECES, Sharers, VersionTurns, Wanted, had_by, wanted
+from stoker_sidecar.fetcher.core.failed_gifts import ComesFrom
 from stoker_sidecar.fetcher.core.source_pace import side_by_side
 from stoker_sidecar.fetcher.core.source_share import ShareGrowth
 from stoker_sidecar.fetcher.download.given_copies import GivenCopies
@@ -48,7 +49,7 @@ class DividedPass(WarmPass):
     _relays: Relays = field(init=False)
     _turns: VersionTurns = field(init=False)
     _growth: ShareGrowth = field(init=False)
-    _takes: bytes = b""  # of files: which turns are this node's
+    _sharers: Sharers = field(init=False)  # of files
     _pieces: PiecesLeft = field(init=False)
     _helps: bool = False  # it was looked for what another node has yet to fetch
     _alive: Collection[str] = ()  # the others that get on, by host:port
@@ -219,7 +220,7 @@ class DividedPass(WarmPass):
 
     def _may_ask(self) -> bool:
         demanded = self.fetching.context.settings.pipeline.lanes.demanded
-        return not self._over() and len(self._asked) < (_BESIDE_READERS if demanded else _GIVEN_AT_ONCE)
+        return not self._over() and self._asked.taking() < (_BESIDE_READERS if demanded else _GIVEN_AT_ONCE)
 
     async def _keep_rate(self, wish: Wish) -> None:
         if self.limits.bucket is not None:
@@ -253,9 +254,11 @@ class DividedPass(WarmPass):
         asks = self._asks(givers.may_ask)
         alive = {peer for peer in division.asked if asks(peer) and division.progress.gets_on(peer, now)}
         self._alive, self._helps = alive, False
-        self._takes = division.takes(self._growth, asks, now)
-        takes = division.takes(self._growth, self._asks(givers.may_ask_pieces), now)
-        self._pieces = PiecesLeft(self.fetching, self._turns, takes, alive, self._others, self._asked)
+        self._sharers = division.sharers(self._growth, asks, now)
+        of_pieces = division.sharers(self._growth, self._asks(givers.may_ask_pieces), now)
+        self._pieces = PiecesLeft(
+            self.fetching, self._turns, of_pieces, of_pieces.takes(), alive, self._others, self._asked
+        )
         self._decide()
         self._landed.set()
         self._news.set()
@@ -264,19 +267,35 @@ class DividedPass(WarmPass):
         return may_ask if self._having.neighbours is not None else lambda _: False
 
     def _decide(self) -> None:
-        """Decide what comes from where.
-
-        What a node failed to give in time, and what has begun to come, is fetched here.
-        """
+        """Decide what comes from where. What has begun to come is fetched here."""
         self._asked.leave_overdue()
         turn_of = bytearray(self._turns.files)
-        for ino in {*self._asked.files_left_to_us(), *self.fetching.version.parts}:
+        for ino in self.fetching.version.parts:
             turn_of[ino] = PIECES if turn_of[ino] == PIECES else OWN
-        found = wanted(bytes(turn_of), self._takes, [having.files for having in self._having.by_peer.values()])
+        havings = [having.files for having in self._having.by_peer.values()]
+        found = self._but_for_failed(turn_of, wanted(bytes(turn_of), self._sharers.takes(), havings))
         self._upcoming = self._sighted(self._in_order(found.from_source))
-        self._given = Wishes(Wish(entry) for entry in self._in_order(found.from_others, self.division.begin))
+        self._given = Wishes(map(Wish, self._from_others(found.from_others)))
         self._own_pieces = Wishes(self._pieces.own())
         self._given_pieces = Wishes(self._pieces.given())
+
+    def _but_for_failed(self, turn_of: bytearray, found: Wanted) -> Wanted:
+        """Decide otherwise of the files that somebody failed to give."""
+        source, others = bytearray(found.from_source), bytearray(found.from_others)
+        for ino in self._asked.failed_files():
+            where = self._asked.comes_from((ino, None), turn_of[ino], self._sharers)
+            source[ino], others[ino] = where is ComesFrom.SOURCE, where is ComesFrom.OTHERS
+        return Wanted(bytes(source), bytes(others))
+
+    def _from_others(self, marks: bytes) -> Iterator[Entry]:
+        """Yield the files that others give: at last those that doubted nodes alone have.
+
+        Each node begins elsewhere with these: what does not come to one comes to it from another then.
+        """
+        doubt = self.fetching.context.givers.doubt
+        sure, unsure = had_by(marks, [one.files for peer, one in self._having.by_peer.items() if doubt(peer) == 0])
+        yield from self._in_order(sure, self.division.begin)
+        yield from self._in_order(unsure, self.division.place)
 
     def _in_order(self, marks: bytes, begin: float = 0.0) -> Iterator[Entry]:
         """Yield those of the marked files that are to be warmed, missing and not under way; see ``left_of``."""

@@ -55,7 +55,7 @@ class Relays:
         """Note what became of a relay. One that was not taken up, or not needed any more, says nothing of its node."""
         if came is Came.WHOLE:
             del self._cut[giver]
-        elif came is Came.NOTHING:
+        elif came in (Came.NOTHING, Came.ABSENT):
             self._cut[giver] += 1
 
     def _coming(self, peer: str) -> list[tuple[int, int]]:
@@ -67,8 +67,9 @@ class Relays:
         )
 
     def _may_ask(self, peer: str) -> bool:
-        may_ask = self.copies.fetching.context.givers.may_ask_pieces
-        return self._cut[peer] < _MOST_CUT and not self.copies.gives(peer) and may_ask(peer)
+        givers = self.copies.fetching.context.givers
+        believed = givers.may_ask_pieces(peer) and givers.doubt(peer) == 0
+        return believed and self._cut[peer] < _MOST_CUT and not self.copies.gives(peer)
 
     def _wish(self, ino: int, chunk: int, turns: VersionTurns) -> Wish | None:
         """Return the piece where it is to be warmed here, goes in pieces, and is neither here nor on its way."""
@@ -83,8 +84,9 @@ class Relays:
         part = version.parts.get(ino)
         if part is not None and (part.there[chunk] or chunk in part.doubted):
             return None
-        under_way = self.copies.is_coming((ino, chunk)) or fetching.is_on_its_way(ino, chunk)
-        return None if under_way else Wish(entry, chunk)
+        key = ino, chunk
+        under_way = self.copies.is_coming(key) or fetching.is_on_its_way(ino, chunk)
+        return None if under_way or self.copies.has_failed(key) else Wish(entry, chunk)
 
 
 def _places(marks: bytes) -> Iterator[int]:

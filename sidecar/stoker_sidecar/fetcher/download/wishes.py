@@ -4,18 +4,22 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import islice
+from math import inf
 from typing import NamedTuple, Self
 
+from stoker_sidecar.fetcher.core.failed_gifts import GiftKey
 from stoker_sidecar.fetcher.download.neighbours import Came
 from stoker_sidecar.fetcher.download.parts import chunk_span
 from stoker_sidecar.version.manifest import Entry
 
-# Seconds until what another node is to give is asked of the source as well, and bytes a second that it may take beside:
-# as few as any answer has to come at, since a node may be giving to fifteen others.
-_OVERDUE, _SLOW = 4.0, 2e6
+# Seconds for which what another node is to give is waited for, of one that is not doubted, and of those that are; and
+# bytes a second that it may take beside: as few as any answer has to come at, since a node may be giving to fifteen
+# others. Of one that is doubted twice as many, and twice again.
+_OVERDUE, _SLOW = (4.0, 1.0, 0.5), 2e6
+# Seconds in which a file comes that comes at all, as a rule.
+_PROMPT = 0.5
 
-# Inode and piece; None: the whole file.
-WishKey = tuple[int, int | None]
+WishKey = GiftKey
 
 
 class Wish(NamedTuple):
@@ -64,15 +68,18 @@ class Wishes:
 class GivenCopy(NamedTuple):
     """What is under way from ``giver``, host:port, in ``task``, and is overdue from ``due`` on.
 
-    ``relay``: told what became of what was still on its way to the giver; None: it had all of it.
+    ``slow``: from then on it is slow, where the giver is doubted. ``relay``: told what became of what was still on its
+    way to the giver; None: it had all of it.
     """
 
     giver: str
     due: float
     task: "asyncio.Task[Came]"
+    slow: float = inf
     relay: Callable[[Came], None] | None = None
 
     @classmethod
-    def begun(cls, giver: str, size: int, now: float, task: "asyncio.Task[Came]") -> Self:
-        """Make it of so many bytes that begin ``now``, in seconds of any clock."""
-        return cls(giver, now + _OVERDUE + size / _SLOW, task)
+    def begun(cls, giver: str, doubt: int, size: int, now: float, task: "asyncio.Task[Came]") -> Self:
+        """Make it of so many bytes that begin ``now``, in seconds of any clock. ``doubt``: see Givers."""
+        due = now + _OVERDUE[doubt] + size / (_SLOW * 2**doubt)
+        return cls(giver, due, task, now + _PROMPT if doubt else inf)
