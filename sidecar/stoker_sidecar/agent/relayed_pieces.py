@@ -136,7 +136,7 @@ async def _stream(
     """Send what comes to the file of this descriptor; None: nothing came, and nothing was sent."""
     sent, length = 0, span.length
     response = web.StreamResponse(headers={"Content-Type": "application/octet-stream", "Content-Length": str(length)})
-    with suppress(TimeoutError):
+    with suppress(TimeoutError, ConnectionError):  # it takes too long, or who asked has gone away
         async with asyncio.timeout(_MOST):
             while sent < length and (here := await arriving.past(sent)) > sent:
                 block = await read_block(descriptor, min(BLOCK, here - sent, length - sent), span.offset + sent)

@@ -164,7 +164,9 @@ async def test_after_a_break_it_is_asked_about_anew(coming: Coming) -> None:
         assert found == CONTENT
 
 
-async def test_who_goes_away_makes_room_for_another(coming: Coming) -> None:
+async def test_who_goes_away_makes_room_for_another_and_is_no_error(
+    coming: Coming, caplog: pytest.LogCaptureFixture
+) -> None:
     relayed = RelayedPieces(coming, 1)
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -178,3 +180,4 @@ async def test_who_goes_away_makes_room_for_another(coming: Coming) -> None:
             assert not relayed.free
         coming.reaches(2_000_000, LENGTH)
         await eventually(lambda: relayed.free)
+    assert caplog.records == []
