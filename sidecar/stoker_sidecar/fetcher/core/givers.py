@@ -27,9 +27,9 @@ class Gift(NamedTuple):
 class AbleGiver(NamedTuple):
     """A node that has what is wanted, and may be asked for it.
 
-    ``doubt``: how much it failed lately, 0 is not at all. ``distance``: more is farther away. ``linked``: it is of another
-    group. ``asked``: what it gives this node at the moment. ``busy``: it said lately that it gives to all together as
-    much as it may.
+    ``doubt``: how much it failed lately; 0 is next to never. ``distance``: more is farther away. ``linked``: it is of
+    another group. ``asked``: what it gives this node at the moment. ``busy``: it said lately that it gives to all
+    together as much as it may.
     """
 
     peer: str

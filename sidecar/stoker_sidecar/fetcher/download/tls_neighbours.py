@@ -24,7 +24,7 @@ _BUFFER = 512 * 1024
 # Connections to one node: it gives as much at a time, and one waits for what it has next.
 _AT_ONCE = 16 + 1
 # What a node says in place of bytes.
-_INSTEAD = {HTTPStatus.SERVICE_UNAVAILABLE: Came.BUSY, HTTPStatus.NOT_FOUND: Came.ABSENT}
+_INSTEAD: dict[int, Came] = {HTTPStatus.SERVICE_UNAVAILABLE: Came.BUSY, HTTPStatus.NOT_FOUND: Came.ABSENT}
 
 
 class Waits(NamedTuple):
