@@ -37,10 +37,11 @@ async def send_file(
     response = web.StreamResponse(headers={"Content-Type": kind, "Content-Length": str(length)})
     await response.prepare(request)
     sent = 0
-    while block := await read_block(descriptor, min(BLOCK, length - sent), offset + sent):
-        await pace(len(block))
-        await response.write(block)
-        sent += len(block)
+    with suppress(ConnectionError):  # who asked has gone away
+        while block := await read_block(descriptor, min(BLOCK, length - sent), offset + sent):
+            await pace(len(block))
+            await response.write(block)
+            sent += len(block)
     return response
 
 

@@ -167,17 +167,24 @@ async def test_after_a_break_it_is_asked_about_anew(coming: Coming) -> None:
 async def test_who_goes_away_makes_room_for_another_and_is_no_error(
     coming: Coming, caplog: pytest.LogCaptureFixture
 ) -> None:
-    relayed = RelayedPieces(coming, 1)
+    relayed, transports = RelayedPieces(coming, 1), list[asyncio.Transport]()
 
     async def answer(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        transports.append(request.transport)
         return await relayed.send(request, ABOUT, coming.paths, SPAN, _at_once) or web.Response(status=404)
 
     application = web.Application()
     application.router.add_get("/", answer)
-    async with TestClient(TestServer(application)) as client:
+    runner = web.AppRunner(application, shutdown_timeout=0.1)  # as sidecars have it: a TestServer cancels who answers
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{runner.addresses[0][1]}") as client:
         coming.reaches(1000)
         async with client.get("/"):
             assert not relayed.free
-        coming.reaches(2_000_000, LENGTH)
+        await eventually(transports[0].is_closing)
+        coming.reaches(LENGTH)
         await eventually(lambda: relayed.free)
+    await runner.cleanup()
     assert caplog.records == []
