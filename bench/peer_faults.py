@@ -8,6 +8,7 @@ runs; the last one says whether any byte or read was wrong, and the code it ends
 
 import argparse
 import asyncio
+import logging
 import random
 import sys
 import tempfile
@@ -30,6 +31,7 @@ def main() -> int:
     parser.add_argument("nodes", nargs="?", type=int, default=4, help="every second one is faulty (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the first pair of runs (%(default)s)")
     options = parser.parse_args()
+    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)  # it tells of each connection that breaks off
     objects, seed = some_objects(_SMALL, _SIZE, _LARGE), options.seed
     total = sum(map(len, objects.values()))
     faults, runs, ratios = Counter[str](), list[FaultyRun](), list[float]()

@@ -43,9 +43,8 @@ class GivenCopies:
         return len(self._copying)
 
     def taking(self) -> int:
-        """Count those under way but files that a doubted node is slow to give: they take nothing from anyone."""
-        now = self.clock()
-        return sum(chunk is not None or now < copy.slow for (_, chunk), copy in self._copying.items())
+        """Count those under way but files of doubted nodes: they are few of each, and most of the time none comes."""
+        return sum(chunk is not None or not copy.doubted for (_, chunk), copy in self._copying.items())
 
     def giver(self, wish: Wish, most_pieces: int) -> str | None:
         """Return who has it and is asked for it, the nearest first; empty where nobody is to be asked.

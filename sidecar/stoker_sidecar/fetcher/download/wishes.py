@@ -4,7 +4,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import islice
-from math import inf
 from typing import NamedTuple, Self
 
 from stoker_sidecar.fetcher.core.failed_gifts import GiftKey
@@ -16,8 +15,6 @@ from stoker_sidecar.version.manifest import Entry
 # bytes a second that it may take beside: as few as any answer has to come at, since a node may be giving to fifteen
 # others. Of one that is doubted twice as many, and twice again.
 _OVERDUE, _SLOW = (4.0, 1.0, 0.5), 2e6
-# Seconds in which a file comes that comes at all, as a rule.
-_PROMPT = 0.5
 
 WishKey = GiftKey
 
@@ -68,18 +65,18 @@ class Wishes:
 class GivenCopy(NamedTuple):
     """What is under way from ``giver``, host:port, in ``task``, and is overdue from ``due`` on.
 
-    ``slow``: from then on it is slow, where the giver is doubted. ``relay``: told what became of what was still on its
-    way to the giver; None: it had all of it.
+    ``doubted``: the giver is, so that most of the time nothing may come. ``relay``: told what became of what was still on
+    its way to the giver; None: it had all of it.
     """
 
     giver: str
     due: float
     task: "asyncio.Task[Came]"
-    slow: float = inf
+    doubted: bool = False
     relay: Callable[[Came], None] | None = None
 
     @classmethod
     def begun(cls, giver: str, doubt: int, size: int, now: float, task: "asyncio.Task[Came]") -> Self:
         """Make it of so many bytes that begin ``now``, in seconds of any clock. ``doubt``: see Givers."""
         due = now + _OVERDUE[doubt] + size / (_SLOW * 2**doubt)
-        return cls(giver, due, task, now + _PROMPT if doubt else inf)
+        return cls(giver, due, task, doubt > 0)
