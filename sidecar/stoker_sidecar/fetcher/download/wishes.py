@@ -65,8 +65,8 @@ class Wishes:
 class GivenCopy(NamedTuple):
     """What is under way from ``giver``, host:port, in ``task``, and is overdue from ``due`` on.
 
-    ``doubted``: the giver is, so that most of the time nothing may come. ``relay``: told what became of what was still on
-    its way to the giver; None: it had all of it.
+    ``doubted``: the giver is, so that most of the time nothing may come. ``relay``: told what became of what was still
+    on its way to the giver; None: it had all of it.
     """
 
     giver: str
