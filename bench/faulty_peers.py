@@ -1,4 +1,4 @@
-"""Nodes that take files from each other over TLS while some of them lie, stall and break off, and their source."""
+"""Nodes that take files from each other over TLS while some of them lie, stall, break off and die, and their source."""
 
 import asyncio
 import hashlib
@@ -42,12 +42,13 @@ from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.cache_folder import FolderSpec
 from stoker_sidecar.wire.credentials import AmbientCredentials, Credentials
 from stoker_sidecar.wire.disk_floor import NO_FLOOR
-from stoker_sidecar.wire.fetcher_protocol import Configure, Failed, Have, Read, Reply
+from stoker_sidecar.wire.fetcher_protocol import Configure, Failed, Have, Reach, Read, Reply
 from stoker_sidecar.wire.peer_tls import PeerTls
 
 UID = "bench-faults"
 _BLOCK = 64 * 1024
 _BYTES = ("wrong bytes", "too short", "too long", "nothing", "stall", "broken off", "busy")
+_NOBODY: Mapping[int, float] = {}
 _MAPS = ("has all", "has nothing", "garbage", "no answer", "stall")
 
 
@@ -56,7 +57,10 @@ def _md5(content: bytes) -> str:
 
 
 class RatedSource:
-    """An ObjectStore in memory whose answers share a line of so many bytes a second (0: any), with MD5s as ETags."""
+    """An ObjectStore in memory whose answers share a line of so many bytes a second (0: any), with MD5s as ETags.
+
+    ``sent``: bytes; ``asked``: how often for what, by path and offset.
+    """
 
     def __init__(self, objects: Mapping[str, bytes], rate: float = 0.0) -> None:
         self._objects = objects
@@ -65,6 +69,7 @@ class RatedSource:
         }
         self._line = Link(rate)
         self.sent = 0
+        self.asked: Counter[tuple[str, int]] = Counter()
 
     async def list(self) -> AsyncIterator[Sequence[ListedObject]]:
         """Yield one page of all objects."""
@@ -88,6 +93,7 @@ class RatedSource:
         """Give the bytes at the line's pace."""
         if path not in self._objects or if_match != self._etags[path]:
             raise ObjectGone(f"{path} is not in this source")
+        self.asked[path, offset] += 1
         yield Body(in_chunks(self._stream(self._objects[path][offset : offset + length])))
 
     async def checksum(self, path: str, *, if_match: str, version_id: str = "") -> Checksum | None:
@@ -177,6 +183,8 @@ class FaultyNode:
     plan: NodePlan
     faults: Faults
     peer: str
+    end: Callable[[], Awaitable[None]]  # as a process that is killed: nobody listens, what it gives breaks off
+    dead: bool = False
     failed_reads: list[str] = field(default_factory=list)
     reads: int = 0
 
@@ -190,6 +198,13 @@ class FaultyNode:
         entry = NodeDataset.model_validate(row)
         self.plan.take_node_cache(NodeCache(metadata=ObjectMeta(name="n"), spec=NodeCacheSpec(datasets=(entry,))))
         await self.cache.configure(Configure(row, AmbientCredentials()))
+
+    async def die(self, seconds: float) -> None:
+        """Be gone for good after so many seconds."""
+        await asyncio.sleep(seconds)
+        self.dead = True
+        self.faults.counts["died"] += 1
+        await self.end()
 
     def files(self, digest: str) -> Path:
         """Return where whole files lie."""
@@ -219,22 +234,36 @@ async def faulty_node(
     cache = CacheNode(CacheSettings((FolderSpec(str(root)),), floor=NO_FLOOR, memory_floor=NO_FLOOR), outside)
     await cache.open()
     plan, application = NodePlan(), web.Application(middlewares=[faults.answer])
-    PeerFiles(plan, CacheFolders([root]), partial(_have, cache)).add_to(application)
+    # One that waits until there is more does so by the real clock.
+    answer = partial(_answer, cache, waiting=pace == 1.0)
+    PeerFiles(plan, CacheFolders([root]), answer).add_to(application)
     runner = web.AppRunner(application, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls.server_context())
     await site.start()
     port = runner.addresses[0][1]
-    try:
-        yield FaultyNode(cache, root, plan, faults, f"127.0.0.1:{port}")
-    finally:
+
+    async def end() -> None:
+        await site.stop()
+        for connection in runner.server.connections if runner.server is not None else ():
+            if connection.transport is not None:
+                connection.transport.abort()
         await cache.close()
+
+    node = FaultyNode(cache, root, plan, faults, f"127.0.0.1:{port}", end)
+    try:
+        yield node
+    finally:
+        if not node.dead:
+            await cache.close()
         await runner.cleanup()
 
 
-async def _have(cache: CacheNode, request: Have) -> Reply:
+async def _answer(cache: CacheNode, request: Have | Reach, *, waiting: bool) -> Reply:
     try:
-        return cache.have(request)
+        if isinstance(request, Reach):
+            return await cache.reach(request)
+        return await cache.have_more(request) if waiting else cache.have(request)
     except NotYetConfigured as error:
         return Failed(error.errno, error.message)
 
@@ -245,6 +274,7 @@ class FaultyRun:
 
     seconds: float
     sent: int  # bytes, by the source
+    again: int  # files and pieces that the source was asked for more than once: by readers, too
     faults: Counter[str]
     wrong_files: list[str]
     failed_reads: list[str]
@@ -259,11 +289,15 @@ async def run_faulty(
     seed: int,
     rate: float = 0.0,
     pace: float = 1.0,
+    dies: Mapping[int, float] = _NOBODY,
 ) -> FaultyRun:
-    """Have as many nodes as ``shares`` warm up at once, each of which answers wrongly so often, and read meanwhile."""
+    """Have as many nodes as ``shares`` warm up at once, each of which answers wrongly so often, and read meanwhile.
+
+    ``dies``: after how many seconds a node, by its number, is gone for good. The others are waited for.
+    """
     material = renewed_peer(None, datetime.now(UTC))
     tls = PeerTls(*(text.decode() for text in (material.authorities, material.certificate, material.key)))
-    source, waits = RatedSource(objects, rate), Waits(2.0 / pace, 5.0 / pace, 10.0 / pace)
+    source, waits = RatedSource(objects, rate), Waits(*(seconds / pace for seconds in Waits()))
     async with AsyncExitStack() as stack:
         nodes = []
         for number, share in enumerate(shares):
@@ -276,16 +310,18 @@ async def run_faulty(
             others = [one.peer for one in nodes if one is not node]
             await node.configure(listingId="1", version=digest, eager=True, peers=others, position=position)
         readers = [asyncio.create_task(_read(node, digest, objects, seed)) for node in nodes]
+        dying = [asyncio.create_task(nodes[number].die(after)) for number, after in dies.items()]
         for node in nodes:
             await _until(node, lambda status: status.phase is NodePhase.WARM)
         seconds = time.monotonic() - began
-        for reader in readers:
-            reader.cancel()
-        await asyncio.gather(*readers, return_exceptions=True)
-        wrong = [f"{node.peer}: {path}" for node in nodes for path in _wrong_files(node.files(digest), objects)]
+        for task in (*readers, *(task for number, task in zip(dies, dying, strict=True) if not nodes[number].dead)):
+            task.cancel()
+        await asyncio.gather(*readers, *dying, return_exceptions=True)
+        wrong = [f"{node.peer}: {path}" for node in nodes for path in _wrong_files(node, digest, objects)]
         counts = sum((node.faults.counts for node in nodes), Counter())
         failed = [sentence for node in nodes for sentence in node.failed_reads]
-        return FaultyRun(seconds, source.sent, counts, wrong, failed, sum(node.reads for node in nodes))
+        again = sum(times > 1 for times in source.asked.values())
+        return FaultyRun(seconds, source.sent, again, counts, wrong, failed, sum(node.reads for node in nodes))
 
 
 async def _listed(nodes: Sequence[FaultyNode]) -> str:
@@ -293,7 +329,9 @@ async def _listed(nodes: Sequence[FaultyNode]) -> str:
         await node.configure(listingId="1")
     digests = set()
     for node in nodes:
-        status = await _until(node, lambda status: status.listing is not None and status.listing.version != "")
+        await _until(node, lambda status: status.listing is not None and status.listing.version != "")
+        status = node.status()
+        assert status is not None
         assert status.listing is not None
         digests.add(status.listing.version)
     (digest,) = digests
@@ -303,11 +341,9 @@ async def _listed(nodes: Sequence[FaultyNode]) -> str:
     return digest
 
 
-async def _until(node: FaultyNode, holds: Callable[[NodeDatasetStatus], bool]) -> NodeDatasetStatus:
-    while True:
-        status = node.status()
-        if status is not None and holds(status):
-            return status
+async def _until(node: FaultyNode, holds: Callable[[NodeDatasetStatus], bool]) -> None:
+    """Wait until it holds for the node's status, or the node is gone."""
+    while not node.dead and ((status := node.status()) is None or not holds(status)):  # noqa: ASYNC110 -- as above
         await asyncio.sleep(0.02)
 
 
@@ -317,7 +353,7 @@ async def _read(node: FaultyNode, digest: str, objects: Mapping[str, bytes], see
     manifest = Manifest.open(node.files(digest).parent / "manifest.sqlite")
     inodes = {path: entry.ino for path in paths if (entry := manifest.find(path)) is not None}
     manifest.close()
-    while True:
+    while not node.dead:
         path = chance.choice(paths)
         offset = chance.randrange(max(1, len(objects[path])))
         node.reads += 1
@@ -327,6 +363,8 @@ async def _read(node: FaultyNode, digest: str, objects: Mapping[str, bytes], see
         except FileNotFoundError:  # moved into the tree meanwhile: file-system servers ask again
             continue
         except SidecarError as error:
+            if node.dead:
+                return
             node.failed_reads.append(f"{path}: {error.message}")
             continue
         if found != objects[path][offset : offset + 4096]:
@@ -340,8 +378,11 @@ def _bytes_of(path: Path, offset: int, length: int) -> bytes:
         return file.read(length)
 
 
-def _wrong_files(tree: Path, objects: Mapping[str, bytes]) -> list[str]:
-    return [path for path, content in objects.items() if (tree / path).read_bytes() != content]
+def _wrong_files(node: FaultyNode, digest: str, objects: Mapping[str, bytes]) -> list[str]:
+    """Name the files in a node's tree that are wrong, or missing, which only one that died may have."""
+    tree = node.files(digest)
+    there = [path for path in objects if not node.dead or (tree / path).exists()]
+    return [path for path in there if (tree / path).read_bytes() != objects[path]]
 
 
 def some_objects(small: int, size: int, large: Sequence[int], seed: int = 1) -> Mapping[str, bytes]:

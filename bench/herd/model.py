@@ -162,7 +162,8 @@ class Herd:
         for piece in node.refused:
             turn_of[piece] = OWN
         division = node.decisions.division
-        found = wanted(bytes(turn_of), division.takes(node.growth, lambda _: True, now), node.having.values())
+        takes = division.sharers(node.growth, lambda _: True, now).takes()
+        found = wanted(bytes(turn_of), takes, node.having.values())
         node.own = compress(self._inodes[1:], found.from_source[1:])
         given = [piece for piece in compress(self._inodes[1:], found.from_others[1:]) if not node.have[piece]]
         first = int(division.begin * len(self._inodes))

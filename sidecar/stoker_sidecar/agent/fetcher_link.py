@@ -23,6 +23,7 @@ from stoker_sidecar.wire.fetcher_protocol import (
     Failed,
     Have,
     Progress,
+    Reach,
     Remove,
     Reply,
     Request,
@@ -36,6 +37,8 @@ from stoker_sidecar.wire.fetcher_protocol import (
 )
 
 log = logging.getLogger(__name__)
+# What others of the agent's parts have the fetcher answer.
+Asked = Have | Reach | Ahead | Returning | Upcoming
 # Seconds after which a refused command (a dataset still in use) is tried again though nothing changed.
 TRY_AGAIN_SECONDS = 5.0
 # A fetcher that is busy listing answers Configure at once, since it only takes note; Remove deletes a tree of perhaps
@@ -74,7 +77,7 @@ class FetcherClient:
             client._give_up("the connection was closed")
             writer.close()
 
-    async def request(self, request: Configure | Remove | Shares | Tune | Have | Ahead | Returning | Upcoming) -> Reply:
+    async def request(self, request: Asked | Configure | Remove | Shares | Tune) -> Reply:
         """Send a request and wait for its reply. Raises FetcherUnavailable."""
         number = next(self._ids)
         self._replies[number] = asyncio.get_running_loop().create_future()
@@ -163,7 +166,7 @@ class FetcherLink:
         self._looks = 0
         self._plan.take_progress(progress)
 
-    async def ask(self, request: Have | Ahead | Returning | Upcoming) -> Reply:
+    async def ask(self, request: Asked) -> Reply:
         """Have the fetcher answer. Raises FetcherUnavailable."""
         if self._client is None:
             raise FetcherUnavailable("the fetcher is being started: ask again")

@@ -3,10 +3,13 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from aiohttp import web
 
-_BLOCK = 1024 * 1024
+BLOCK = 1024 * 1024
+# Waited for before so many bytes are sent.
+Pace = Callable[[int], Awaitable[None]]
 
 
 async def _at_once(_: int) -> None:
@@ -20,7 +23,7 @@ async def send_file(
     *,
     offset: int = 0,
     length: int = -1,
-    pace: Callable[[int], Awaitable[None]] = _at_once,
+    pace: Pace = _at_once,
 ) -> web.StreamResponse:
     """Send a file of a descriptor, which stays the caller's to close. ``kind``: its Content-Type.
 
@@ -28,14 +31,24 @@ async def send_file(
     """
     if length < 0:
         length = os.fstat(descriptor).st_size - offset
-    if length <= _BLOCK:
+    if length <= BLOCK:
         await pace(length)
-        return web.Response(body=await asyncio.to_thread(os.pread, descriptor, length, offset), content_type=kind)
+        return web.Response(body=await read_block(descriptor, length, offset), content_type=kind)
     response = web.StreamResponse(headers={"Content-Type": kind, "Content-Length": str(length)})
     await response.prepare(request)
     sent = 0
-    while block := await asyncio.to_thread(os.pread, descriptor, min(_BLOCK, length - sent), offset + sent):
-        await pace(len(block))
-        await response.write(block)
-        sent += len(block)
+    with suppress(ConnectionError):  # who asked has gone away
+        while block := await read_block(descriptor, min(BLOCK, length - sent), offset + sent):
+            await pace(len(block))
+            await response.write(block)
+            sent += len(block)
     return response
+
+
+async def read_block(descriptor: int, length: int, offset: int) -> bytes:
+    """Read so many bytes, fewer at the end of the file: in a thread, unless they are all in memory."""
+    buffer = bytearray(length)
+    with suppress(OSError):  # not all are, or this file system cannot tell
+        if os.preadv(descriptor, [buffer], offset, os.RWF_NOWAIT) == length:
+            return bytes(buffer)
+    return await asyncio.to_thread(os.pread, descriptor, length, offset)

@@ -8,19 +8,20 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple
 
 from aiohttp import web
 
 from stoker_sidecar.agent.core.uploads import UploadLimits, Uploads
-from stoker_sidecar.agent.file_response import send_file
+from stoker_sidecar.agent.core.wanted_span import WantedSpan
+from stoker_sidecar.agent.file_response import Pace, send_file
 from stoker_sidecar.agent.plan import NodePlan
+from stoker_sidecar.agent.relayed_pieces import RelayedPieces
 from stoker_sidecar.errors import FetcherUnavailable
 from stoker_sidecar.linux.beneath import open_file_beneath
 from stoker_sidecar.version.layout import VersionPaths
-from stoker_sidecar.version.part_files import PIECE, held_of, is_part_name, map_of
+from stoker_sidecar.version.part_files import held_of, is_part_name, map_of
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
-from stoker_sidecar.wire.fetcher_protocol import Had, Have, Reply
+from stoker_sidecar.wire.fetcher_protocol import Had, Have, Reach, Reply
 
 # Seconds that who asks waits for its turn, before it is told to ask later: it gives up after 5 s of silence.
 _TURN = 1.0
@@ -38,16 +39,6 @@ class PeerRefusal(StrEnum):
     MISSING = "Missing"  # it is not here, or not any more
 
 
-class _WantedSpan(NamedTuple):
-    """What is asked for: ``length`` bytes from ``offset`` on, of a file of ``size``; ``part``: where it may lie."""
-
-    path: str
-    part: str = ""
-    offset: int = 0
-    length: int = -1
-    size: int = -1
-
-
 class PeerFiles:
     """What a node answers to others about the files of versions.
 
@@ -58,7 +49,7 @@ class PeerFiles:
         self,
         plan: NodePlan,
         folders: CacheFolders,
-        ask: Callable[[Have], Awaitable[Reply]],
+        ask: Callable[[Have | Reach], Awaitable[Reply]],
         limits: UploadLimits = _DEFAULT,
     ) -> None:
         self._plan = plan
@@ -67,6 +58,7 @@ class PeerFiles:
         self._limits = limits
         self._uploads = Uploads(limits)
         self._slots = asyncio.Semaphore(limits.served)
+        self._relayed = RelayedPieces(ask, limits.relayed)
         self._waiting = 0
         self.given: Counter[str] = Counter()
         self.refused: Counter[PeerRefusal] = Counter()
@@ -82,7 +74,7 @@ class PeerFiles:
             return web.Response(status=403, text="this node is not among those that are to have this version\n")
         if "path" not in request.query:
             return await self._have(uid, digest, request.query.get("after", ""))
-        span = _span(request)
+        span = WantedSpan.read(request.query)
         return web.Response(status=400) if span is None else await self._give(request, uid, digest, span)
 
     def _may_have(self, remote: str | None, uid: str, digest: str) -> bool:
@@ -108,7 +100,7 @@ class PeerFiles:
         headers["Stoker-Number"] = str(reply.number)
         return web.Response(body=reply.files + reply.pieces, headers=headers)
 
-    async def _give(self, request: web.Request, uid: str, digest: str, span: _WantedSpan) -> web.StreamResponse:
+    async def _give(self, request: web.Request, uid: str, digest: str, span: WantedSpan) -> web.StreamResponse:
         paths = self._folders.paths(uid, digest)
         if paths is None:
             return self._refuse(PeerRefusal.MISSING, 404)
@@ -118,46 +110,42 @@ class PeerFiles:
         except TimeoutError:
             return self._refuse(PeerRefusal.BUSY, 503)
         try:
-            return await self._send(request, uid, paths, span)
+            return await self._send(request, uid, digest, paths, span)
         finally:
             self._slots.release()
 
-    async def _send(self, request: web.Request, uid: str, paths: VersionPaths, span: _WantedSpan) -> web.StreamResponse:
-        descriptor = await asyncio.to_thread(_open, paths, span)
-        if descriptor is None:
-            return self._refuse(PeerRefusal.MISSING, 404)
-
+    async def _send(
+        self, request: web.Request, uid: str, digest: str, paths: VersionPaths, span: WantedSpan
+    ) -> web.StreamResponse:
         async def pace(size: int) -> None:
             self.given[uid] += size
             if (pause := self._uploads.pause(size, asyncio.get_running_loop().time())) > 0:
                 await asyncio.sleep(pause)
 
+        descriptor = await asyncio.to_thread(_open, paths, span)
+        if descriptor is None:
+            return await self._relay(request, Reach(uid, digest, span.part, span.piece), paths, span, pace)
         try:
             return await send_file(request, descriptor, offset=span.offset, length=span.length, pace=pace)
         finally:
             os.close(descriptor)
+
+    async def _relay(
+        self, request: web.Request, about: Reach, paths: VersionPaths, span: WantedSpan, pace: Pace
+    ) -> web.StreamResponse:
+        """Give what is not whole here, if it is on its way."""
+        if not is_part_name(span.part):
+            return self._refuse(PeerRefusal.MISSING, 404)
+        if not self._relayed.free:
+            return self._refuse(PeerRefusal.BUSY, 503)
+        return await self._relayed.send(request, about, paths, span, pace) or self._refuse(PeerRefusal.MISSING, 404)
 
     def _refuse(self, why: PeerRefusal, status: int) -> web.Response:
         self.refused[why] += 1
         return web.Response(status=status)
 
 
-def _span(request: web.Request) -> _WantedSpan | None:
-    """Read what is asked for; None: it cannot be meant. Without an offset it is the whole file."""
-    query = request.query
-    if "offset" not in query:
-        return _WantedSpan(query["path"])
-    try:
-        span = _WantedSpan(
-            query["path"], query.get("part", ""), *(int(query[name]) for name in ("offset", "length", "size"))
-        )
-    except (KeyError, ValueError):
-        return None
-    within = span.offset >= 0 and 0 < span.length <= PIECE and span.offset + span.length <= span.size
-    return span if within and span.offset % PIECE == 0 else None
-
-
-def _open(paths: VersionPaths, span: _WantedSpan) -> int | None:
+def _open(paths: VersionPaths, span: WantedSpan) -> int | None:
     """Open the file that has these bytes: the whole one, or that in the making. Blocks. None: they are not here."""
     with suppress(OSError, ValueError):  # not whole here, no file, or no name
         descriptor = open_file_beneath(paths.root, paths.tree / span.path)
@@ -168,7 +156,7 @@ def _open(paths: VersionPaths, span: _WantedSpan) -> int | None:
         return None
     with suppress(OSError):
         part = paths.parts / span.part
-        if any(_marks(paths.root, marks, span.offset // PIECE) for marks in (map_of(part), held_of(part))):
+        if any(_marks(paths.root, marks, span.piece) for marks in (map_of(part), held_of(part))):
             return open_file_beneath(paths.root, part)
     return None
 

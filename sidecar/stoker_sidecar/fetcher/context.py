@@ -120,5 +120,5 @@ class DownloadContext:
     telemetry: Telemetry
     settings: DownloadSettings
     changed: Callable[[], None]
+    givers: Givers
     tuning: DatasetTuning = field(default_factory=DatasetTuning)
-    givers: Givers = field(default_factory=Givers)

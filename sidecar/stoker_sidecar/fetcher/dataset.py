@@ -16,6 +16,7 @@ from stoker_sidecar.errors import InUse, SidecarError
 from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.choosing import choose
 from stoker_sidecar.fetcher.context import DownloadContext, NodeContext
+from stoker_sidecar.fetcher.core.givers import Givers
 from stoker_sidecar.fetcher.core.lanes import WarmShare
 from stoker_sidecar.fetcher.core.rates import TokenBucket
 from stoker_sidecar.fetcher.core.version_tuning import DatasetTuning, VersionTuning
@@ -67,8 +68,8 @@ class DatasetCache:
         self._source = StorePieceSource(self._handle(config, credentials), node.outside.fetcher, node.gate)
         self.budget = SpaceBudget(config, node.folders, wake=self.version_loop.poke)
         self._tuning = DatasetTuning()
-        poke = self.version_loop.poke
-        context = DownloadContext((self._source,), self.telemetry, node.downloads, changed=poke, tuning=self._tuning)
+        poke, givers = self.version_loop.poke, Givers(node.outside.clock)
+        context = DownloadContext((self._source,), self.telemetry, node.downloads, poke, givers, self._tuning)
         self.versions = OpenVersions(node.folders, self.budget, context)
         self._listing = DatasetListing(node, config.uid, self._source, self.versions, self.telemetry)
         self._pages = MountedPages(node.pages, self.versions.fetchings, self._tuning, self.telemetry)

@@ -50,6 +50,8 @@ from stoker_sidecar.wire.fetcher_protocol import (
     Have,
     Passed,
     Progress,
+    Reach,
+    Reached,
     Read,
     ReadDone,
     Returning,
@@ -201,7 +203,9 @@ class CacheNode:
         if dataset is None or fetching is None:
             raise NotYetConfigured(f"version {request.digest[:12]} is not open on this node: ask again, or another")
         pieces = pack_maps(
-            PieceMap(part.path.name, fetching.told(part)) for part in fetching.version.parts.values() if part.kept
+            PieceMap(part.path.name, fetching.coming.told(part))
+            for part in fetching.version.parts.values()
+            if part.kept
         )
         version, came = fetching.version, dataset.telemetry.came
         files, number = zlib.compress(version.whole_files(), 1), version.arrivals.number
@@ -216,6 +220,14 @@ class CacheNode:
         if dataset is not None and (fetching := dataset.versions.fetchings.get(request.digest)) is not None:
             await fetching.version.arrivals.past(request.after, _UNTIL_MORE)
         return self.have(request)
+
+    async def reach(self, request: Reach) -> Reached:
+        """Say how much is here of a piece that a source is sending, once it is more than who asks knows."""
+        dataset = self._datasets.get(request.uid)
+        fetching = dataset.versions.fetchings.get(request.digest) if dataset is not None else None
+        if fetching is None:
+            return Reached(-1)
+        return await fetching.coming.past(request.part, request.piece, request.past)
 
     async def remove(self, uid: str) -> None:
         """Take a dataset off the disk, known or not; when this returns it is out of sight, and deleted soon.

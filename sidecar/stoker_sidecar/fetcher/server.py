@@ -21,6 +21,7 @@ from stoker_sidecar.wire.fetcher_protocol import (
     Follow,
     Have,
     Progress,
+    Reach,
     Read,
     Remove,
     Repaired,
@@ -128,6 +129,8 @@ class Server:
                 return self._node.bring(request)
             case Have():
                 return await self._node.have_more(request)
+            case Reach():
+                return await self._node.reach(request)
         return Done()
 
     async def _look_after(self) -> None:

@@ -216,6 +216,29 @@ class Had(Struct, frozen=True, tag_field="reply", tag="had"):
     number: int = -1
 
 
+class Reach(Struct, frozen=True, tag_field="op", tag="reach"):
+    """Say how much is here of a piece that is on its way, once that is more than ``past`` bytes, for another node.
+
+    ``part``: name of the file in the making. It is waited for some seconds at most.
+    """
+
+    uid: str
+    digest: str
+    part: str
+    piece: Annotated[int, Meta(ge=0)]
+    past: Annotated[int, Meta(ge=0)] = 0
+
+
+class Reached(Struct, frozen=True, tag_field="reply", tag="reached"):
+    """So many bytes of the piece are here, from its front; -1: it is neither here nor on its way.
+
+    The last one of them only once it has come as it should. ``restarts``: times that it began anew.
+    """
+
+    here: int
+    restarts: int = 0
+
+
 class Done(Struct, frozen=True, tag_field="reply", tag="done"):
     """Configure, Remove, Shares, Tune, Ahead or Returning was done."""
 
@@ -324,9 +347,9 @@ class Progress(Struct, frozen=True, tag_field="reply", tag="progress", rename="c
     origin_counts: OriginCounts = OriginCounts()
 
 
-Answered = Configure | Remove | Shares | Tune | Read | Have | Ahead | Returning | Upcoming
+Answered = Configure | Remove | Shares | Tune | Read | Have | Reach | Ahead | Returning | Upcoming
 Request = Answered | Watch | Follow
-Reply = Done | Passed | Had | ReadDone | Failed | Progress | Repaired
+Reply = Done | Passed | Had | Reached | ReadDone | Failed | Progress | Repaired
 
 
 class _Numbered(Struct):

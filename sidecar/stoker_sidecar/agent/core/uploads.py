@@ -23,6 +23,11 @@ class UploadLimits(NamedTuple):
         most = self.bytes_per_second // _SLOWEST if self.bytes_per_second else self.at_once
         return max(1, min(self.at_once, most))
 
+    @property
+    def relayed(self) -> int:
+        """How many of these may be pieces that are still on their way here: what is whole is always given, too."""
+        return self.served * 3 // 4
+
 
 class Uploads:
     """Keeps what is sent within its rate."""

@@ -6,7 +6,7 @@ are several groups of nodes (stoker_sidecar.fetcher.core.source_share), each fil
 them.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -21,10 +21,11 @@ _GROUP_FILES, _GROUP_BYTES = 16, 2**20
 # Bytes of a file that always goes in pieces, and parts of the whole of which one is not waited for as one.
 _LARGE, _SHARES = 64 * 2**20, 256
 _ALL = SourceShare()
-# What a node says of a piece: it can be had there, or its source is sending it.
-HAD, COMING = 1, 2
-_IS_ONE = bytes(int(one == HAD) for one in range(256))
-_IS_TAKEN = bytes(int(one in (HAD, COMING)) for one in range(256))
+# What a node says of a piece: it can be had there, or its source is sending it, or another node gave it, and nothing
+# proves it yet.
+HAD, COMING, HELD = 1, 2, 3
+_IS_ONE = bytes(int(one in (HAD, HELD)) for one in range(256))
+_IS_TAKEN = bytes(int(one in (HAD, COMING, HELD)) for one in range(256))
 _IS_SHARED = bytes(int(turn not in (OWN, PIECES)) for turn in range(256))
 
 
@@ -85,15 +86,43 @@ def _in_turn(ino: int, count: int) -> bytes:
     return (_EACH_TURN * (count // TURNS + 2))[begin : begin + count]
 
 
-def takes(position: int, nodes: int, alive: Collection[int], *, alone: bool = False) -> bytes:
-    """Return by turn 1 where the node at ``position`` of ``nodes`` fetches from the source.
+class Sharers(NamedTuple):
+    """Who of a group of ``nodes`` fetches from the source, as the one at ``position`` sees it.
 
     What a node that is not ``alive`` would fetch is divided among the others. ``alone``: nobody else fetches anything,
     of other groups neither.
     """
+
+    position: int
+    nodes: int
+    alive: Collection[int]
+    alone: bool = False
+
+    def owner(self, turn: int) -> int:
+        """Return the position of the node whose a turn is."""
+        return _owner(turn, self.nodes, sorted({*self.alive, self.position}))
+
+    def is_mine(self, turn: int) -> bool:
+        """Tell whether this node fetches what has a turn."""
+        return self.alone or (turn < TURNS and self.owner(turn) == self.position)
+
+    def takes(self) -> bytes:
+        """Return by turn 1 where this node fetches."""
+        return takes(self.position, self.nodes, self.alive, alone=self.alone)
+
+    def without(self, positions: Collection[int]) -> "Sharers":
+        """Return who is left without some of them."""
+        return self._replace(alive=frozenset(self.alive) - frozenset(positions))
+
+
+def _owner(turn: int, nodes: int, left: Sequence[int]) -> int:
+    return turn % nodes if turn % nodes in left else left[turn // nodes % len(left)]
+
+
+def takes(position: int, nodes: int, alive: Collection[int], *, alone: bool = False) -> bytes:
+    """Return by turn 1 where the node at ``position`` of ``nodes`` fetches from the source: see Sharers."""
     left = sorted({*alive, position})
-    owners = (turn % nodes if turn % nodes in left else left[turn // nodes % len(left)] for turn in range(TURNS))
-    mine = bytes(owner == position for owner in owners)
+    mine = bytes(_owner(turn, nodes, left) == position for turn in range(TURNS))
     return mine.ljust(ELSEWHERE, b"\0") + bytes([alone, 0, 1])
 
 
@@ -114,6 +143,13 @@ def wanted(turn_of: bytes, takes_turn: bytes, havings: Iterable[bytes]) -> Wante
     had = _union(havings, length) & shared
     mine = int.from_bytes(turn_of.translate(takes_turn)) & ~had
     return Wanted(mine.to_bytes(length), had.to_bytes(length))
+
+
+def had_by(marks: bytes, havings: Iterable[bytes]) -> tuple[bytes, bytes]:
+    """Divide marked inodes into those that one of the ``havings`` has, and the others."""
+    length, marked = len(marks), int.from_bytes(marks)
+    had = marked & _union(havings, length)
+    return had.to_bytes(length), (marked & ~had).to_bytes(length)
 
 
 def wanted_pieces(
@@ -179,6 +215,10 @@ class PeerProgress:
             self._heard[peer] = now
         if arrived not in (before, -1):
             self._last[peer] = arrived, now
+
+    def gave(self, peer: str, now: float) -> None:
+        """Note that something came from a node: it is there, whatever becomes of its answers."""
+        self._heard[peer] = now
 
     def alive(self, peers: Mapping[int, str], now: float) -> Iterator[int]:
         """Yield the positions of those that got on lately."""

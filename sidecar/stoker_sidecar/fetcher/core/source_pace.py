@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-# A part of what is left of a node's share that is asked for side by side.
-_SIDE_BY_SIDE = 4
+# A part of what is left of a node's share that is asked for side by side; the second one of small files.
+_SIDE_BY_SIDE, _SMALL_SIDE_BY_SIDE = 4, 8
 # Bytes up to which a source takes as long to answer as to send; and requests for such, at least.
-_SMALL, _LEAST_SMALL = 2**20, 4
+_SMALL, _LEAST_SMALL = 2**20, 2
 
 
 def side_by_side(left: int, size: int, most: int) -> int:
@@ -15,7 +15,9 @@ def side_by_side(left: int, size: int, most: int) -> int:
     to give: so few of what is left. ``left``: those that have not begun; ``size``: bytes of the next one; ``most``: as
     many as there would be if nobody waited.
     """
-    return min(most, max(_LEAST_SMALL if size <= _SMALL else 1, left // _SIDE_BY_SIDE))
+    if size <= _SMALL:
+        return min(most, max(_LEAST_SMALL, left // _SMALL_SIDE_BY_SIDE))
+    return min(most, max(1, left // _SIDE_BY_SIDE))
 
 
 def helped(left: Mapping[int, int], position: int, nodes: int) -> tuple[int, int] | None:

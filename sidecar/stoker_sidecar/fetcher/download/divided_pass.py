@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from stoker_sidecar.fetcher.choosing import last_to_warm
-from stoker_sidecar.fetcher.core.division import OWN, PIECES, VersionTurns, wanted
+from stoker_sidecar.fetcher.core.division import OWN, PIECES, Sharers, VersionTurns, Wanted, had_by, wanted
+from stoker_sidecar.fetcher.core.failed_gifts import ComesFrom
 from stoker_sidecar.fetcher.core.source_pace import side_by_side
 from stoker_sidecar.fetcher.core.source_share import ShareGrowth
 from stoker_sidecar.fetcher.download.given_copies import GivenCopies
@@ -18,6 +19,7 @@ from stoker_sidecar.fetcher.download.others_having import LOOK, LOOK_FIRST, LOOK
 from stoker_sidecar.fetcher.download.others_shares import OthersShares
 from stoker_sidecar.fetcher.download.parts import CHUNK, is_whole
 from stoker_sidecar.fetcher.download.pieces_left import PiecesLeft
+from stoker_sidecar.fetcher.download.relays import Relays
 from stoker_sidecar.fetcher.download.warming import WarmPass
 from stoker_sidecar.fetcher.download.wishes import Wish, Wishes
 from stoker_sidecar.version.manifest import Entry
@@ -26,6 +28,8 @@ from stoker_sidecar.version.manifest import Entry
 _FIRST_ANSWERS = 1.0
 # Requests to all other nodes at a time, and while readers wait.
 _GIVEN_AT_ONCE, _BESIDE_READERS = 32, 4
+# Of so many that others have the first one is asked for whose giver is free: neighbouring ones have the same giver.
+_AHEAD = 128
 # What is looked for of the own share that is left; of more, all that may be is asked for at a time.
 _MOST_LEFT = 128
 
@@ -42,12 +46,13 @@ class DividedPass(WarmPass):
     meet: Callable[[], AbstractAsyncContextManager[Neighbours | None]] = field(kw_only=True)
     _having: OthersHaving = field(init=False)
     _asked: GivenCopies = field(init=False)
+    _relays: Relays = field(init=False)
     _turns: VersionTurns = field(init=False)
     _growth: ShareGrowth = field(init=False)
-    _takes: bytes = b""  # of files: which turns are this node's
+    _sharers: Sharers = field(init=False)  # of files
     _pieces: PiecesLeft = field(init=False)
     _helps: bool = False  # it was looked for what another node has yet to fetch
-    _sharing: int = 1  # nodes that get on, this one among them
+    _alive: Collection[str] = ()  # the others that get on, by host:port
     _fetching: "set[asyncio.Task[None]]" = field(default_factory=set)  # pieces of this node's share
     _others: OthersShares = field(init=False)
     _landed_at: float = field(init=False)
@@ -70,6 +75,7 @@ class DividedPass(WarmPass):
         async with self.meet() as met:
             self._having = OthersHaving(self.division, self.limits, givers, met, len(self._turns.files))
             self._asked = GivenCopies(self.fetching, self._having, clock, self._given_ended)
+            self._relays = Relays(self._asked)
             others = self.division.asked
             looking = [asyncio.create_task(self._having.ask_once(peer)) for peer in others]
             try:
@@ -120,7 +126,11 @@ class DividedPass(WarmPass):
     async def _take_given(self) -> None:
         while True:
             self._news.clear()
-            if await self._begin_given(self._given) | await self._begin_given(self._given_pieces):
+            begun = await self._begin_given(self._given)
+            # Of pieces no more than come from the source, while any do: else what is given would take this node's line
+            # from what it is to give the others.
+            begun |= await self._begin_given(self._given_pieces, len(self._fetching))
+            if begun | await self._begin_relay():
                 await asyncio.sleep(0)
             else:
                 await self._news.wait()
@@ -165,7 +175,7 @@ class DividedPass(WarmPass):
 
     def _help(self) -> Wish | None:
         """Return a piece that another node has yet to fetch; None: there are too few, or it was looked for before."""
-        if self._helps or self._sharing == 1:
+        if self._helps or not self._alive:
             return None
         self._helps = True  # until what the others say is weighed anew
         return self._pieces.yet_to_begin(_MOST_LEFT)
@@ -179,27 +189,42 @@ class DividedPass(WarmPass):
         return self._in_flight - len(self._fetching) < most
 
     def _side_by_side(self, left: int, size: int, most: int) -> int:
-        if self._sharing == 1 or left >= _MOST_LEFT:
+        if not self._alive or left >= _MOST_LEFT:
             return most
         return side_by_side(left, size, most)
 
-    async def _begin_given(self, wishes: Wishes) -> bool:
-        """Have another node give the first wish, unless who has it gives as much as it may: then it waits."""
-        demanded = self.fetching.context.settings.pipeline.lanes.demanded
-        if self._over() or len(self._asked) >= (_BESIDE_READERS if demanded else _GIVEN_AT_ONCE):
+    async def _begin_given(self, wishes: Wishes, most_pieces: int = 0) -> bool:
+        """Have another node give the first wish of those that somebody has who gives no more than it may yet."""
+        free = self._asked.free(most_pieces) if self._may_ask() else ()
+        for wish in wishes.ahead(_AHEAD) if free else ():
+            if not any(having.has(wish.entry.ino, wish.chunk) for having in free):
+                continue
+            if (giver := self._asked.giver(wish, most_pieces)) is None:
+                continue
+            wishes.remove(wish)
+            if giver:
+                await self._keep_rate(wish)
+                self._asked.ask(wish, giver)
+            return True
+        return False
+
+    async def _begin_relay(self) -> bool:
+        """Have a piece come from a node to which its source still sends it."""
+        found = self._relays.next(self._turns, self._alive, fetching=bool(self._fetching)) if self._may_ask() else None
+        if found is None:
             return False
-        wish = wishes.first()
-        # Of pieces no more than come from the source, while any do: else what is given would take this node's line from
-        # what it is to give the others.
-        giver = self._asked.giver(wish, most_pieces=len(self._fetching)) if wish is not None else None
-        if wish is None or giver is None:
-            return False
-        wishes.take()
-        if giver:
-            if self.limits.bucket is not None:
-                await self._pause(self.limits.bucket.take(wish.span[1], self.limits.clock()))
-            self._asked.ask(wish, giver)
+        wish, giver = found
+        await self._keep_rate(wish)
+        self._asked.ask(wish, giver, partial(self._relays.ended, giver))
         return True
+
+    def _may_ask(self) -> bool:
+        demanded = self.fetching.context.settings.pipeline.lanes.demanded
+        return not self._over() and self._asked.taking() < (_BESIDE_READERS if demanded else _GIVEN_AT_ONCE)
+
+    async def _keep_rate(self, wish: Wish) -> None:
+        if self.limits.bucket is not None:
+            await self._pause(self.limits.bucket.take(wish.span[1], self.limits.clock()))
 
     def _given_ended(self, came: bool) -> None:
         if came:
@@ -228,10 +253,12 @@ class DividedPass(WarmPass):
         givers, now, division = self.fetching.context.givers, self.limits.clock(), self.division
         asks = self._asks(givers.may_ask)
         alive = {peer for peer in division.asked if asks(peer) and division.progress.gets_on(peer, now)}
-        self._sharing, self._helps = 1 + len(alive), False
-        self._takes = division.takes(self._growth, asks, now)
-        takes = division.takes(self._growth, self._asks(givers.may_ask_pieces), now)
-        self._pieces = PiecesLeft(self.fetching, self._turns, takes, alive, self._others, self._asked)
+        self._alive, self._helps = alive, False
+        self._sharers = division.sharers(self._growth, asks, now)
+        of_pieces = division.sharers(self._growth, self._asks(givers.may_ask_pieces), now)
+        self._pieces = PiecesLeft(
+            self.fetching, self._turns, of_pieces, of_pieces.takes(), alive, self._others, self._asked
+        )
         self._decide()
         self._landed.set()
         self._news.set()
@@ -240,19 +267,35 @@ class DividedPass(WarmPass):
         return may_ask if self._having.neighbours is not None else lambda _: False
 
     def _decide(self) -> None:
-        """Decide what comes from where.
-
-        What a node failed to give in time, and what has begun to come, is fetched here.
-        """
+        """Decide what comes from where. What has begun to come is fetched here."""
         self._asked.leave_overdue()
         turn_of = bytearray(self._turns.files)
-        for ino in {*self._asked.files_left_to_us(), *self.fetching.version.parts}:
+        for ino in self.fetching.version.parts:
             turn_of[ino] = PIECES if turn_of[ino] == PIECES else OWN
-        found = wanted(bytes(turn_of), self._takes, [having.files for having in self._having.by_peer.values()])
+        havings = [having.files for having in self._having.by_peer.values()]
+        found = self._but_for_failed(turn_of, wanted(bytes(turn_of), self._sharers.takes(), havings))
         self._upcoming = self._sighted(self._in_order(found.from_source))
-        self._given = Wishes(Wish(entry) for entry in self._in_order(found.from_others, self.division.begin))
+        self._given = Wishes(map(Wish, self._from_others(found.from_others)))
         self._own_pieces = Wishes(self._pieces.own())
         self._given_pieces = Wishes(self._pieces.given())
+
+    def _but_for_failed(self, turn_of: bytearray, found: Wanted) -> Wanted:
+        """Decide otherwise of the files that somebody failed to give."""
+        source, others = bytearray(found.from_source), bytearray(found.from_others)
+        for ino in self._asked.failed_files():
+            where = self._asked.comes_from((ino, None), turn_of[ino], self._sharers)
+            source[ino], others[ino] = where is ComesFrom.SOURCE, where is ComesFrom.OTHERS
+        return Wanted(bytes(source), bytes(others))
+
+    def _from_others(self, marks: bytes) -> Iterator[Entry]:
+        """Yield the files that others give: at last those that doubted nodes alone have.
+
+        Each node begins elsewhere with these: what does not come to one comes to it from another then.
+        """
+        doubt = self.fetching.context.givers.doubt
+        sure, unsure = had_by(marks, [one.files for peer, one in self._having.by_peer.items() if doubt(peer) == 0])
+        yield from self._in_order(sure, self.division.begin)
+        yield from self._in_order(unsure, self.division.place)
 
     def _in_order(self, marks: bytes, begin: float = 0.0) -> Iterator[Entry]:
         """Yield those of the marked files that are to be warmed, missing and not under way; see ``left_of``."""

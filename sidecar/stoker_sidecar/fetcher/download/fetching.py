@@ -16,10 +16,10 @@ from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.choosing import left_to_warm
 from stoker_sidecar.fetcher.context import DownloadContext
 from stoker_sidecar.fetcher.core.bandwidth import Sharer
-from stoker_sidecar.fetcher.core.division import COMING
 from stoker_sidecar.fetcher.core.lanes import Lane
 from stoker_sidecar.fetcher.core.read_through import Transients
 from stoker_sidecar.fetcher.core.version_tuning import VersionTuning
+from stoker_sidecar.fetcher.download.coming_pieces import ComingPieces
 from stoker_sidecar.fetcher.download.download import Action, Download
 from stoker_sidecar.fetcher.download.from_others import FromOthers
 from stoker_sidecar.fetcher.download.parts import CHUNK, PartFile, chunk_count, chunk_span, chunks_of, is_whole
@@ -49,6 +49,7 @@ class Fetching:
     context: DownloadContext
     _downloads: dict[DownloadKey, Download] = field(default_factory=dict)
     from_others: FromOthers = field(init=False)
+    coming: ComingPieces = field(init=False)
     transients: Transients = field(init=False)  # what is read through and not kept
     next_epoch: NextEpochRoom = field(init=False)
     unkept: UnkeptFiles = field(init=False)
@@ -69,6 +70,7 @@ class Fetching:
         self._policy = self.context.settings.policy(self.version, self.space)
         self._prefetcher = Prefetcher(self.version, pipeline.readahead, pipeline.bounds.readahead_bytes)
         self.from_others = FromOthers(self._writer, self.admits, self._downloads.keys())
+        self.coming = ComingPieces(self.version, self._downloads)
 
     @property
     def tuning(self) -> VersionTuning:
@@ -162,14 +164,6 @@ class Fetching:
     def is_on_its_way(self, ino: int, chunk: int) -> bool:
         """Tell whether a piece is being fetched from the source."""
         return self._policy.key(ino, chunk) in self._downloads
-
-    def told(self, part: PartFile) -> bytes:
-        """Return what other nodes are told of a file in the making: a byte a piece, HAD or COMING or 0."""
-        found = bytearray(part.there)
-        for ino, chunk in self._downloads:
-            if ino == part.ino and chunk < len(found) and not found[chunk]:
-                found[chunk] = COMING
-        return bytes(found)
 
     async def drain(self) -> None:
         """Wait until what is in flight now has ended."""
@@ -358,6 +352,7 @@ class Fetching:
         start = chunk_span(entry.size, chunk)[0]
 
         def arrived(part: PartFile, here: int) -> None:
+            part.restarts[chunk] += start + here < download.reached
             download.into, download.reached = part, max(download.reached, start + here)
             download.moved.set()
 
@@ -369,6 +364,7 @@ class Fetching:
             await self._writer.chunk(entry, chunk, admits=admits, slot=download.slot, arrived=arrived, ahead=ahead)
 
         await self.context.settings.retry(bring)
+        download.moved.set()
         # Not tried again here: a file that is spoilt as a whole is not mended by this chunk alone.
         if await self._writer.settle(entry):
             self._writer.drop_surplus(self.busy())

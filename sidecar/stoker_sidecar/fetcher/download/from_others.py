@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from stoker_sidecar.fetcher.core.givers import Gift
 from stoker_sidecar.fetcher.download.neighbours import Came
 from stoker_sidecar.fetcher.download.parts import PartFile, chunk_span, is_whole, temporary_name
 from stoker_sidecar.fetcher.download.piece_writer import PieceWriter
@@ -22,7 +23,7 @@ from stoker_sidecar.worker.files import FileWriter
 from stoker_sidecar.worker.transfer import remove_quietly
 
 Write = Callable[[bytes], None]
-# Has another node hand bytes in order to a function that blocks: WHOLE, BUSY or NOTHING.
+# Has another node hand bytes in order to a function that blocks: WHOLE, BUSY, ABSENT or NOTHING.
 Bring = Callable[[Write], Awaitable[Came]]
 
 
@@ -52,9 +53,14 @@ class FromOthers:
         """Start to take a whole file; the task says what came of it. Where it did not come all is as before."""
         return self._start(self._copy(entry, bring))
 
-    def start_piece(self, entry: Entry, chunk: int, giver: str, bring: Bring) -> "asyncio.Task[Came]":
-        """Start to take a piece of a large file; WHOLE: it is held until the file is proven."""
-        return self._start(self._piece(entry, chunk, giver, bring))
+    def start_piece(
+        self, entry: Entry, chunk: int, giver: str, bring: Bring, *, passed_on: bool = False
+    ) -> "asyncio.Task[Came]":
+        """Start to take a piece of a large file; WHOLE: it is held until the file is proven.
+
+        ``passed_on``: see Gift.
+        """
+        return self._start(self._piece(entry, chunk, Gift(giver, passed_on), bring))
 
     def believes(self, entry: Entry) -> bool:
         """Tell whether pieces of a file may be taken: something proves it, as far as is known."""
@@ -124,7 +130,7 @@ class FromOthers:
         self._telemetry.add(PEER_WRONG)
         return Came.WRONG
 
-    async def _piece(self, entry: Entry, chunk: int, giver: str, bring: Bring) -> Came:
+    async def _piece(self, entry: Entry, chunk: int, gift: Gift, bring: Bring) -> Came:
         if await self._proof(entry) is None:
             return Came.USELESS
         offset, length = chunk_span(entry.size, chunk)
@@ -133,7 +139,7 @@ class FromOthers:
             if part is None:
                 return Came.USELESS
             file = FileWriter(str(part.path), offset, creating=False, digest=new_digest(CRC64NVME))
-            came = await self._take(part, chunk, giver, file, partial(_within, length, bring=bring))
+            came = await self._take(part, chunk, gift, file, partial(_within, length, bring=bring))
         if came is Came.WHOLE:
             self._telemetry.gave(length)
             self._settle_beside(entry)
@@ -150,7 +156,7 @@ class FromOthers:
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def _take(
-        self, part: PartFile, chunk: int, giver: str, file: FileWriter, bring: Callable[[Write], Awaitable[Came]]
+        self, part: PartFile, chunk: int, gift: Gift, file: FileWriter, bring: Callable[[Write], Awaitable[Came]]
     ) -> Came:
         task = asyncio.current_task()
         assert task is not None, "runs as a task"
@@ -163,7 +169,7 @@ class FromOthers:
             await in_thread(part.note_held, chunk)
             if chunk in part.doubted:
                 return Came.USELESS
-            part.hold(chunk, giver, file.digest.digest())
+            part.hold(chunk, gift, file.digest.digest())
             self._version.arrivals.came()
             return came
         finally:

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 
+from stoker_sidecar.fetcher.core.division import Sharers
+from stoker_sidecar.fetcher.core.failed_gifts import TRIES, ComesFrom, FailedGifts
 from stoker_sidecar.fetcher.core.givers import AbleGiver, nearest_giver
 from stoker_sidecar.fetcher.download.fetching import Fetching
-from stoker_sidecar.fetcher.download.neighbours import Ask, Came
+from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Having
 from stoker_sidecar.fetcher.download.others_having import OthersHaving
 from stoker_sidecar.fetcher.download.wishes import GivenCopy, Wish, WishKey
 
@@ -17,8 +19,11 @@ from stoker_sidecar.fetcher.download.wishes import GivenCopy, Wish, WishKey
 _AT_ONCE, _LEAST_AT_ONCE = 16, 2
 # Seconds for which a node that said that it gives as much as it may is asked for what no other has alone.
 _BUSY = 1.0
-# Times that one node is asked for a file or a piece that does not come, before the source is.
-_TRIES = 3
+# How many times what came is reckoned as asked for in vain: what was waited for too long, and what no other try mends.
+_TRIED = {Came.ABSENT: 1, Came.NOTHING: 1, Came.WRONG: TRIES, Came.USELESS: TRIES}
+_LATE = 2
+# Who failed to give the very same before is asked after all others.
+_MOST_DOUBTED = 3
 
 
 @dataclass
@@ -30,13 +35,16 @@ class GivenCopies:
     clock: Callable[[], float]
     ended: Callable[[bool], None]
     _copying: dict[WishKey, GivenCopy] = field(default_factory=dict)
-    _refused: dict[WishKey, set[str]] = field(default_factory=dict)  # who failed to give it
-    _tries: Counter[tuple[WishKey, str]] = field(default_factory=Counter)
+    _failed: FailedGifts = field(default_factory=FailedGifts)
     _busy: dict[str, float] = field(default_factory=dict)  # when a node said so last
 
     def __len__(self) -> int:
         """Count those under way."""
         return len(self._copying)
+
+    def taking(self) -> int:
+        """Count those under way but files of doubted nodes: they are few of each, and most of the time none comes."""
+        return sum(chunk is not None or not copy.doubted for (_, chunk), copy in self._copying.items())
 
     def giver(self, wish: Wish, most_pieces: int) -> str | None:
         """Return who has it and is asked for it, the nearest first; empty where nobody is to be asked.
@@ -47,7 +55,7 @@ class GivenCopies:
         entry, chunk = wish
         if wish.key in self._copying or not self.fetching.version.is_missing(entry.ino):
             return ""
-        asked, refused = Counter(copy.giver for copy in self._copying.values()), self._refused.get(wish.key, set())
+        asked = Counter(copy.giver for copy in self._copying.values())
         givers, division, now = self.fetching.context.givers, self.having.division, self.clock()
         distance_of = division.distance_of
         able = [
@@ -57,18 +65,27 @@ class GivenCopies:
                 linked=peer in division.links,
                 asked=asked[peer],
                 busy=now - self._busy.get(peer, -inf) < _BUSY,
+                doubt=_MOST_DOUBTED if self._failed.has_failed(wish.key, peer) else givers.doubt(peer),
             )
-            for peer, having in self.having.by_peer.items()
-            if peer not in refused and having.has(entry.ino, chunk)
-            if chunk is None or givers.may_ask_pieces(peer)
+            for peer in self._havers(wish.key)
+            if self._failed.may_ask(wish.key, peer, now)
         ]
         if not able:
             return ""
-        most = max(_LEAST_AT_ONCE, _AT_ONCE // max(1, len(self.having.by_peer)))
-        return nearest_giver(able, most if chunk is None or not most_pieces else min(most, most_pieces))
+        # Of several that are alike each node asks another one: all nodes know them in the same order.
+        able = able[(at := division.position % len(able)) :] + able[:at]
+        return nearest_giver(able, self._most(0 if chunk is None else most_pieces))
 
-    def ask(self, wish: Wish, giver: str) -> None:
-        """Have it come from that node, unless it came meanwhile or the node has nothing any more."""
+    def free(self, most_pieces: int = 0) -> list[Having]:
+        """Return what those have that may be asked for more: files, or pieces where ``most_pieces`` is not 0."""
+        asked, most = Counter(copy.giver for copy in self._copying.values()), self._most(most_pieces)
+        return [having for peer, having in self.having.by_peer.items() if asked[peer] < most]
+
+    def ask(self, wish: Wish, giver: str, relay: Callable[[Came], None] | None = None) -> None:
+        """Have it come from that node, unless it came meanwhile or the node has nothing any more.
+
+        ``relay``: it still comes to that node; told what became of it, whose failures count nowhere else.
+        """
         entry, chunk = wish
         having, neighbours = self.having.by_peer.get(giver), self.having.neighbours
         version, others = self.fetching.version, self.fetching.from_others
@@ -77,8 +94,13 @@ class GivenCopies:
         offset, length = wish.span
         part = "" if having.is_whole(entry.ino) else having.part(entry.ino)
         bring = partial(neighbours.bring, giver, Ask(version.manifest.path_of(entry), offset, length, entry.size, part))
-        task = others.start_copy(entry, bring) if chunk is None else others.start_piece(entry, chunk, giver, bring)
-        self._copying[wish.key] = GivenCopy.begun(giver, length, self.clock(), task)
+        if chunk is None:
+            task = others.start_copy(entry, bring)
+        else:
+            passed_on = relay is None and not having.vouches(entry.ino, chunk)
+            task = others.start_piece(entry, chunk, giver, bring, passed_on=passed_on)
+        doubt = self.fetching.context.givers.doubt(giver)
+        self._copying[wish.key] = GivenCopy.begun(giver, doubt, length, self.clock(), task)._replace(relay=relay)
         task.add_done_callback(partial(self._copied, wish.key))
 
     def is_coming(self, key: WishKey) -> bool:
@@ -86,49 +108,88 @@ class GivenCopies:
         copy = self._copying.get(key)
         return copy is not None and self.clock() < copy.due
 
+    def _most(self, most_pieces: int) -> int:
+        """Return how many are asked of one node at a time; 0: as many as of files."""
+        most = max(_LEAST_AT_ONCE, _AT_ONCE // max(1, len(self.having.by_peer)))
+        return min(most, most_pieces) if most_pieces else most
+
+    def gives(self, peer: str) -> bool:
+        """Tell whether a node gives this one anything at the moment."""
+        return any(copy.giver == peer for copy in self._copying.values())
+
     def leave_overdue(self) -> None:
         """Wait no more for what a node failed to give in time."""
         for key, copy in self._copying.items():
-            if not self.is_coming(key) and not copy.task.cancelling():
-                copy.task.cancel()
-                self._refused.setdefault(key, set()).add(copy.giver)
+            if self.is_coming(key) or copy.task.cancelling():
+                continue
+            copy.task.cancel()
+            if copy.relay is not None:
+                copy.relay(Came.NOTHING)
+            else:
+                self._count(key, copy.giver, _LATE)
                 self.fetching.context.givers.failed(copy.giver, late=True)
 
-    def files_left_to_us(self) -> set[int]:
-        """Return the inodes of whole files that ``is_left_to_us``."""
-        return {ino for ino, chunk in self._refused if chunk is None and self.is_left_to_us(ino, chunk)}
+    def failed_files(self) -> list[int]:
+        """Return the inodes of missing whole files that somebody failed to give; forgets what came."""
+        self._failed.keep(self.fetching.version.is_missing)
+        return self._failed.files()
 
-    def is_left_to_us(self, ino: int, chunk: int | None) -> bool:
-        """Tell whether somebody failed to give it, and nobody else has it who may be asked."""
-        if (refused := self._refused.get((ino, chunk))) is None:
-            return False
+    def has_failed(self, key: WishKey) -> bool:
+        """Tell whether somebody failed to give it."""
+        return key in self._failed
+
+    def doubted(self, key: WishKey, giver: str) -> None:
+        """Have a piece given once more, by who has it from the source: it was in a file that was wrong as a whole."""
+        self._failed.doubted(key, giver, self.clock())
+
+    def comes_from(self, key: WishKey, turn: int, sharers: Sharers) -> ComesFrom:
+        """Decide for one that somebody failed to give where it comes from; ``turn``: of the file or the piece."""
+        who = self.having.division.others.__getitem__
+        return self._failed.comes_from(key, turn, sharers, who, self._havers(key), self.clock())
+
+    def _havers(self, key: WishKey) -> list[str]:
+        """Return those that say that they have it, and may be asked."""
         givers = self.fetching.context.givers
-        may_ask = givers.may_ask if chunk is None else givers.may_ask_pieces
-        havings = (having for peer, having in self.having.by_peer.items() if peer not in refused and may_ask(peer))
-        return not any(having.has(ino, chunk) for having in havings)
+        may_ask = givers.may_ask if key[1] is None else givers.may_ask_pieces
+        has = Having.vouches if self._failed.is_doubted(key) else Having.has
+        by_peer = self.having.by_peer
+        return [
+            peer
+            for peer in self.having.division.asked
+            if peer in by_peer and has(by_peer[peer], *key) and may_ask(peer)
+        ]
 
     def _copied(self, key: WishKey, task: "asyncio.Task[Came]") -> None:
-        giver = self._copying.pop(key).giver
+        copy = self._copying.pop(key)
         if task.cancelled():  # a reader asked for it
             self.ended(False)
             return
         came = Came.USELESS if task.exception() is not None else task.result()
         self.ended(came is Came.WHOLE)
-        self._note(key, giver, came)
+        if copy.relay is not None:
+            copy.relay(came)
+        if copy.relay is None or came is Came.WHOLE:
+            self._note(key, copy.giver, came)
 
     def _note(self, key: WishKey, giver: str, came: Came) -> None:
-        """Remember how a node gave: who fails is asked for this no more, and less for anything."""
+        """Remember how a node gave: who fails is asked for this later or no more, and less for anything."""
         givers = self.fetching.context.givers
         if came is Came.BUSY:
             self._busy[giver] = self.clock()
             return
         if came is Came.WHOLE:
             givers.gave(giver)
+            self.having.division.progress.gave(giver, self.clock())
             return
         if came is Came.WRONG:
             givers.was_wrong(giver)
-        if came is not Came.USELESS:
+        if came is Came.ABSENT:
+            self.having.was_absent(giver)
+        elif came is not Came.USELESS:
             givers.failed(giver)
-        self._tries[key, giver] += 1
-        if came is not Came.NOTHING or self._tries[key, giver] >= _TRIES:
-            self._refused.setdefault(key, set()).add(giver)
+        self._count(key, giver, _TRIED[came], absent=came is Came.ABSENT)
+
+    def _count(self, key: WishKey, giver: str, tries: int, *, absent: bool = False) -> None:
+        """Note that it did not come. A file is soon had from the source: each failure counts twice."""
+        tries = tries if key[1] is not None or absent else 2 * tries
+        self._failed.failed(key, giver, self.clock(), tries=tries, absent=absent)

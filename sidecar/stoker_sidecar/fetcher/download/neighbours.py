@@ -7,11 +7,13 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from stoker_sidecar.fetcher.core.division import HAD, HELD
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.piece_maps import PieceMap
 from stoker_sidecar.wire.peer_tls import left
 
 _NO_PIECES = PieceMap("", b"")
+_HAD = (HAD, HELD)
 
 
 @dataclass(frozen=True)
@@ -32,21 +34,33 @@ class Having:
         """Tell whether the same can be had as is said there."""
         return other is not None and (self.files, self.pieces, self.choice) == (other.files, other.pieces, other.choice)
 
+    def lacks(self, other: "Having") -> bool:
+        """Tell whether a file that was whole there is so no more."""
+        return self.files != other.files and int.from_bytes(other.files) & ~int.from_bytes(self.files) != 0
+
     def is_whole(self, ino: int) -> bool:
         """Tell whether a file is whole there."""
         return self.files[ino : ino + 1] == b"\1"
 
     def of(self, ino: int, count: int) -> bytes:
-        """Return a byte for each of ``count`` pieces of a file: HAD where it can be had, COMING where it comes."""
+        """Return a byte for each of ``count`` pieces of a file: HAD or HELD where it can be had, or COMING."""
         return b"\1" * count if self.is_whole(ino) else self._map(ino).pieces
 
     def has(self, ino: int, chunk: int | None) -> bool:
         """Tell whether a piece of a file can be had; None: the whole file."""
-        return self.is_whole(ino) or (chunk is not None and self._map(ino).pieces[chunk : chunk + 1] == b"\1")
+        return self.is_whole(ino) or (chunk is not None and self._said(ino, chunk) in _HAD)
+
+    def vouches(self, ino: int, chunk: int | None) -> bool:
+        """Tell whether it can be had as the source sent it, so that what is wrong with it is that node's doing."""
+        return self.has(ino, chunk) and (self.is_whole(ino) or chunk is None or self._said(ino, chunk) != HELD)
 
     def part(self, ino: int) -> str:
         """Return the name of the file in the making there; empty where there is none."""
         return self._map(ino).name
+
+    def _said(self, ino: int, chunk: int) -> int:
+        pieces = self._map(ino).pieces
+        return pieces[chunk] if chunk < len(pieces) else 0
 
     def _map(self, ino: int) -> PieceMap:
         return self.pieces.get(ino, _NO_PIECES)
@@ -57,6 +71,7 @@ class Came(Enum):
 
     WHOLE = auto()  # it is here
     BUSY = auto()  # the node gives as much as it may at this moment: ask later, or another one
+    ABSENT = auto()  # the node says that it has it not
     NOTHING = auto()  # it did not come, or not all of it
     WRONG = auto()  # it is not what the source says it is
     USELESS = auto()  # it was not needed any more, or nothing would prove it
@@ -86,7 +101,7 @@ class Neighbours(Protocol):
         ...
 
     async def bring(self, peer: str, ask: Ask, write: Callable[[bytes], None]) -> Came:
-        """Hand bytes in order to ``write``, which runs in a thread: WHOLE, BUSY or NOTHING.
+        """Hand bytes in order to ``write``, which runs in a thread: WHOLE, BUSY, ABSENT or NOTHING.
 
         Raises what ``write`` raises.
         """

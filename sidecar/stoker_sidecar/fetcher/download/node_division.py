@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from stoker_sidecar.fetcher.cached_version import CachedVersion
-from stoker_sidecar.fetcher.core.division import OWN, DividedFile, PeerProgress, VersionTurns, takes, turns
+from stoker_sidecar.fetcher.core.division import OWN, DividedFile, PeerProgress, Sharers, VersionTurns, turns
 from stoker_sidecar.fetcher.core.source_share import ShareGrowth, SourceShare
 from stoker_sidecar.fetcher.core.version_tuning import VersionTuning
 from stoker_sidecar.fetcher.download.chosen_order import entries_of
@@ -54,6 +54,11 @@ class Division:
         return self.share.begin(self.position, len(self.peers) + 1)
 
     @property
+    def place(self) -> float:
+        """Where in the version, from 0 to 1, this node begins so that the others of its group begin elsewhere."""
+        return (self.begin + self.position / (len(self.peers) + 1)) % 1.0 if self.share.is_all else self.begin
+
+    @property
     def others(self) -> dict[int, str]:
         """The others by their positions."""
         before, after = self.peers[: self.position], self.peers[self.position :]
@@ -64,8 +69,8 @@ class Division:
         """How far away the others are, of those of whom it is known."""
         return dict(zip(self.asked, self.distances, strict=False))
 
-    def takes(self, growth: ShareGrowth, may_ask: Callable[[str], bool], now: float) -> bytes:
-        """Return by turn 1 where this node fetches from the source; ``may_ask``: whether another node is asked.
+    def sharers(self, growth: ShareGrowth, may_ask: Callable[[str], bool], now: float) -> Sharers:
+        """Return who fetches from the source; ``may_ask``: whether another node is asked.
 
         Where nothing comes, whatever the others say of how they get on, they are waited for no more; and who answers
         may be waiting as this one does.
@@ -77,7 +82,7 @@ class Division:
             for at, peer in self.others.items()
             if peer in speaking and not alone and (growth.has_grown or self.progress.gets_on(peer, now))
         }
-        return takes(self.position, len(self.peers) + 1, alive, alone=alone)
+        return Sharers(self.position, len(self.peers) + 1, frozenset(alive), alone)
 
     def after(self, before: Self | None) -> Self:
         """Go on with what is known of the same version, which others divide now."""

@@ -1,6 +1,7 @@
 """What the other nodes of a division have of a version: each is asked again and again, at the pace that it bears."""
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass, field
 
 from stoker_sidecar.fetcher.core.givers import Givers
@@ -12,6 +13,8 @@ from stoker_sidecar.fetcher.download.warming import WarmLimits
 # about which costs each of them some 8 ms.
 LOOK_FIRST, LOOK, LOOK_INODES = 0.05, 0.5, 1_000_000
 _LOOK_SELDOM = 3.0
+# Times that a node has not what it said it has, after which that is believed no more, until it says anew.
+_MOST_ABSENT = 3
 
 
 @dataclass
@@ -28,6 +31,7 @@ class OthersHaving:
     inodes: int
     by_peer: dict[str, Having] = field(default_factory=dict)
     told: asyncio.Event = field(default_factory=asyncio.Event)
+    _absent: Counter[str] = field(default_factory=Counter)
 
     async def ask_on(self, peer: str) -> None:
         """Ask one node again and again what it has; one that does not answer keeps nobody else waiting."""
@@ -36,7 +40,9 @@ class OthersHaving:
         while True:
             await self.ask_once(peer)
             having = self.by_peer.get(peer)
-            if having is not None and having.number >= 0:  # it answers once it has more
+            if (
+                having is not None and having.number >= 0 and self.givers.is_believed(peer)
+            ):  # it answers once it has more
                 wait = min(LOOK, LOOK_FIRST * others)
             await self.limits.sleep(min(_LOOK_SELDOM, wait * load))
             wait = min(LOOK, 2 * wait)
@@ -47,12 +53,33 @@ class OthersHaving:
             self.by_peer.pop(peer, None)
             return
         before = self.by_peer.get(peer)
-        said = await self.neighbours.having(peer, self.inodes, before.number if before is not None else -1)
+        # Who is not believed is to answer at once: it is waited for less, and falls silent less easily.
+        known = before.number if before is not None and self.givers.is_believed(peer) else -1
+        said = await self.neighbours.having(peer, self.inodes, known)
         arrived = -1 if said is None else said.arrived
         if said is not None and said.choice != self.division.choice:
             arrived = 0  # what comes to it is not what it would be waited for
         self.division.progress.told(peer, arrived, self.limits.clock())
-        self.by_peer[peer] = said = said if said is not None else Having(b"", 0)
+        self._take(peer, self.by_peer.get(peer), said)
+
+    def was_absent(self, peer: str) -> None:
+        """Note that a node had not what it said it has: a few times more, and none of it is believed."""
+        self._absent[peer] += 1
+        if self._absent[peer] == _MOST_ABSENT:
+            self.by_peer[peer] = Having(b"", 0)
+            self.givers.contradicted(peer)
+            self.told.set()
+
+    def _take(self, peer: str, before: Having | None, said: Having | None) -> None:
+        """Go by what a node says, or, once it says nothing, for a while by what it said before."""
+        if before is not None and before.number >= 0 and (said is None or said.lacks(before)):
+            self.givers.contradicted(peer)
+        if said is None:
+            gets_on = before is not None and self.division.progress.gets_on(peer, self.limits.clock())
+            said = before if before is not None and gets_on else Having(b"", 0)
+        else:
+            self._absent.pop(peer, None)
+        self.by_peer[peer] = said
         if not said.is_as(before):
             self.told.set()
 

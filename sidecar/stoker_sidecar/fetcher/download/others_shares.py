@@ -52,16 +52,18 @@ class OthersShares:
         turns: Mapping[int, bytes],
         here: Callable[[Entry], bytes],
         havings: Mapping[str, Having],
+        is_believed: Callable[[str], bool],
     ) -> Wish | None:
         """Return a piece that its node has yet to ask the source for, so that another may; None: there are too few.
 
         One of the last of the ``entries``, since that node goes on from the first. ``turns``: of pieces, by inode.
-        ``here``: of a file, a byte a piece, 1 where it is here or on its way.
+        ``here``: of a file, a byte a piece, 1 where it is here or on its way. ``is_believed``: whose word is enough:
+        one may long have what it says it has yet to begin.
         """
         peers = {at: peer for at, peer in self.division.others.items() if peer in havings}
         nodes, alive = len(self.division.peers) + 1, {*peers, self.division.position}
-        shares = {at: takes(at, nodes, alive) for at in peers}
-        left: dict[int, list[Wish]] = {at: [] for at in peers}
+        shares = {at: takes(at, nodes, alive) for at, peer in peers.items() if is_believed(peer)}
+        left: dict[int, list[Wish]] = {at: [] for at in shares}
         for entry in entries:
             count, at_hand = chunk_count(entry.size), here(entry)
             said = [having.of(entry.ino, count) for having in havings.values()]

@@ -5,12 +5,14 @@ Names in ``parts`` are never used twice: whoever has one open sees bytes that on
 
 import asyncio
 import os
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
 from time import time_ns
 
+from stoker_sidecar.fetcher.core.givers import Gift
 from stoker_sidecar.linux.files import disk_errors
 from stoker_sidecar.store.core.object_checksum import joined_crc64nvme
 from stoker_sidecar.version.part_files import MAP_SUFFIX, PIECE, held_of, map_of
@@ -18,6 +20,7 @@ from stoker_sidecar.version.part_files import MAP_SUFFIX, PIECE, held_of, map_of
 CHUNK = PIECE
 _TEMPORARY_SUFFIX = ".tmp"
 _HERE = b"\x01"
+_NOBODY = (Gift(), b"")
 
 
 def is_whole(size: int) -> bool:
@@ -48,8 +51,10 @@ class PartFile:
 
     ``kept``: it has a map on disk and is to move into the tree. ``sums``: CRC-64/NVME of chunks that this process saw
     arrive. ``held``: chunks that another node gave: written, and read by nobody until the whole file is proven.
-    ``given``: by whom, and their CRC. ``incoming``: tasks that another node gives a chunk to. ``doubted``: chunks that
-    only the source may give, since one that another node gave was wrong.
+    ``given``: by whom, and their CRCs. ``incoming``: tasks that another node gives a chunk to. ``replaced``: of chunks
+    that are doubted, since the file was wrong as a whole, who gave them first, and their CRCs. ``doubted``: those that
+    only the source may give, since they were for a second time. ``restarts``: times that a chunk from the source began
+    anew: what came before may not have been right.
     """
 
     path: Path
@@ -61,9 +66,11 @@ class PartFile:
     promoting: bool = False  # one download is moving it into the tree
     sums: dict[int, bytes] = field(default_factory=dict)
     held: set[int] = field(default_factory=set)
-    given: dict[int, tuple[str, bytes]] = field(default_factory=dict)
+    given: dict[int, tuple[Gift, bytes]] = field(default_factory=dict)
     incoming: "dict[int, asyncio.Task[object]]" = field(default_factory=dict)
+    replaced: dict[int, tuple[Gift, bytes]] = field(default_factory=dict)
     doubted: set[int] = field(default_factory=set)
+    restarts: Counter[int] = field(default_factory=Counter)
 
     @property
     def complete(self) -> bool:
@@ -111,19 +118,28 @@ class PartFile:
         with disk_errors(self.path.name):
             _note(held_of(self.path), chunk)
 
-    def hold(self, chunk: int, giver: str, crc64nvme: bytes) -> None:
+    def hold(self, chunk: int, gift: Gift, crc64nvme: bytes) -> None:
         """Take note of a chunk that another node gave, of which nothing proves that it is right."""
         self.held.add(chunk)
-        self.given[chunk], self.sums[chunk] = (giver, crc64nvme), crc64nvme
+        self.given[chunk], self.sums[chunk] = (gift, crc64nvme), crc64nvme
 
-    def doubt(self, giver: str) -> None:
-        """Hold no more what a node gave: it is to come from the source. Blocks for a moment."""
-        self.doubted |= (doubted := {chunk for chunk in self.held if self.given[chunk][0] == giver})
+    def doubt(self, gift: Gift) -> None:
+        """Hold no more what a node gave so: another may give it once, and then the source. Blocks for a moment."""
+        doubted = {chunk for chunk in self.held if self.given[chunk][0] == gift}
+        self.doubted |= doubted & self.replaced.keys()
         self.held -= doubted
         for chunk in doubted:
+            self.replaced.setdefault(chunk, self.given[chunk])
             del self.sums[chunk]
             with suppress(OSError):
                 _note(held_of(self.path), chunk, b"\0")
+
+    def found_wrong(self, chunk: int) -> set[Gift]:
+        """Return who gave a chunk otherwise than it is, now that it is known to be right; forgets them."""
+        gave = {self.replaced.pop(chunk, _NOBODY)}
+        if chunk not in self.held:
+            gave.add(self.given.pop(chunk, _NOBODY))
+        return {gift for gift, crc64nvme in gave if gift.giver and crc64nvme != self.sums[chunk]}
 
     def drop(self) -> None:
         """Delete it and its maps, as far as the disk lets go of them: a name is never used again. Blocks."""

@@ -137,10 +137,10 @@ class PieceWriter:
             part.held.discard(chunk)
 
     def _compare(self, part: PartFile, chunk: int) -> None:
-        """Find out who gave a wrong chunk, once the source has sent it."""
-        giver, crc64nvme = part.given.pop(chunk, ("", b""))
-        if giver and crc64nvme != part.sums[chunk]:
-            self.context.givers.gave_wrong_piece(giver)
+        """Find out who gave a wrong chunk, once it is known what is right."""
+        givers = self.context.givers
+        for giver, passed_on in part.found_wrong(chunk):
+            (givers.passed_on_wrong_piece if passed_on else givers.gave_wrong_piece)(giver)
             self.context.telemetry.add(PEER_WRONG)
 
     def new_part(self, entry: Entry, *, kept: bool) -> PartFile:
@@ -229,6 +229,8 @@ class PieceWriter:
                 return
             if not part.complete:  # a reader asked for what was held: it comes from the source now
                 return
+            for chunk in tuple(part.replaced):
+                self._compare(part, chunk)
             target, knobs = str(self.version.tree_path(entry)), self.packing.wanted(entry)
             size = await self.packing.keep(entry, str(part.path), target, knobs)
         except CorruptBody:

@@ -4,7 +4,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from stoker_sidecar.fetcher.core.division import PIECES, VersionTurns, Wanted, wanted_pieces
+from stoker_sidecar.fetcher.core.division import PIECES, Sharers, VersionTurns, Wanted, wanted_pieces
+from stoker_sidecar.fetcher.core.failed_gifts import ComesFrom
+from stoker_sidecar.fetcher.core.source_share import ELSEWHERE
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.given_copies import GivenCopies
 from stoker_sidecar.fetcher.download.left_order import left_of
@@ -15,17 +17,20 @@ from stoker_sidecar.fetcher.download.wishes import Wish
 from stoker_sidecar.version.manifest import Entry
 
 _ARE_PIECES = bytes(int(turn == PIECES) for turn in range(256))
+_IS_NOT = bytes(int(one == 0) for one in range(256))
 
 
 @dataclass(frozen=True)
 class PiecesLeft:
-    """The pieces by one decision what is whose. ``takes``: by turn, 1 where this node fetches from the source.
+    """The pieces by one decision what is whose.
 
-    ``alive``: those that get on, by host:port.
+    ``sharers``: who fetches from the source; ``takes``: by turn, 1 where this node does. ``alive``: those that get on,
+    by host:port.
     """
 
     fetching: Fetching
     turns: VersionTurns
+    sharers: Sharers
     takes: bytes
     alive: Collection[str]
     others: OthersShares
@@ -47,7 +52,8 @@ class PiecesLeft:
 
     def yet_to_begin(self, most: int) -> Wish | None:
         """Return one that another node has yet to fetch, in the first ``most`` files; None: there are too few."""
-        return self.others.yet_to_begin(islice(self._files(), most), self.turns.pieces, self._here, self._near())
+        files, is_believed = islice(self._files(), most), self.fetching.context.givers.is_believed
+        return self.others.yet_to_begin(files, self.turns.pieces, self._here, self._near(), is_believed)
 
     def _files(self, begin: float = 0.0) -> Iterator[Entry]:
         """Yield the files that go in pieces, are to be warmed and are missing, in their order."""
@@ -59,18 +65,28 @@ class PiecesLeft:
             return Wanted(_first(part.chunks), b"")  # it was not moved into the tree: asked for once more, it is
         here, coming = self._here(entry), self.others.coming(entry, self._near())
         believed = self.fetching.from_others.believes(entry)
+        for chunk, (gift, _) in part.replaced.items() if part is not None else ():
+            self.copies.doubted((entry.ino, chunk), gift.giver)
         doubted = part.doubted if part is not None else ()
-        refused = bytes(
-            int(not believed or chunk in doubted or self.copies.is_left_to_us(entry.ino, chunk))
-            for chunk in range(count)
-        )
+        refused = bytes(int(not believed or chunk in doubted) for chunk in range(count))
         asked = self.fetching.context.givers.may_ask_pieces
         havings = [having.of(entry.ino, count) for peer, having in self.copies.having.by_peer.items() if asked(peer)]
         turn_of = self.turns.pieces.get(entry.ino, b"")
         found = wanted_pieces(turn_of, self.takes, here, havings, refused=refused)
+        found = self._but_for_failed(entry, turn_of, bytes(map(max, here, refused)), found)
         return found._replace(
             from_source=bytes(one & (not told) for one, told in zip(found.from_source, coming, strict=True))
         )
+
+    def _but_for_failed(self, entry: Entry, turn_of: bytes, settled: bytes, found: Wanted) -> Wanted:
+        """Decide otherwise of those pieces, of the ones that are not ``settled``, that somebody failed to give."""
+        source, others = bytearray(found.from_source), bytearray(found.from_others)
+        for chunk in _marked(settled.translate(_IS_NOT)):
+            if self.copies.has_failed((entry.ino, chunk)):
+                turn = turn_of[chunk] if chunk < len(turn_of) else ELSEWHERE
+                where = self.copies.comes_from((entry.ino, chunk), turn, self.sharers)
+                source[chunk], others[chunk] = where is ComesFrom.SOURCE, where is ComesFrom.OTHERS
+        return Wanted(bytes(source), bytes(others))
 
     def _here(self, entry: Entry) -> bytes:
         """Return a byte a piece: 1 where it is here or on its way."""

@@ -23,10 +23,16 @@ _READ = 1024 * 1024
 _BUFFER = 512 * 1024
 # Connections to one node: it gives as much at a time, and one waits for what it has next.
 _AT_ONCE = 16 + 1
+# What a node says in place of bytes.
+_INSTEAD: dict[int, Came] = {HTTPStatus.SERVICE_UNAVAILABLE: Came.BUSY, HTTPStatus.NOT_FOUND: Came.ABSENT}
 
 
 class Waits(NamedTuple):
     """Seconds until a node is reached, without a byte from it, and for one answer beside what its bytes take.
+
+    ``known``: without a byte of what a node has, which it answers at once; ``news``: of what it has that is new, which
+    it answers after 2 s at the latest. Both are less than for which one that fell silent is waited for: who did not
+    answer once is asked again before.
 
     None of them is a reader's to wait: who reads has what he asks for fetched from the source.
     """
@@ -34,6 +40,8 @@ class Waits(NamedTuple):
     connect: float = 2.0
     silent: float = 5.0
     answer: float = 10.0
+    known: float = 2.0
+    news: float = 3.0
 
 
 _WAITS = Waits()
@@ -50,7 +58,8 @@ class TlsNeighbours:
     async def having(self, peer: str, inodes: int, after: int = -1) -> Having | None:
         """Ask: see Neighbours."""
         try:
-            async with self._get(peer, f"after={after}" if after >= 0 else "", inodes) as answer:
+            query, silent = (f"after={after}", self._waits.news) if after >= 0 else ("", self._waits.known)
+            async with self._get(peer, query, inodes, silent) as answer:
                 maps, most = int(answer.headers.get("Stoker-Pieces", "0")), inodes + 1024
                 # What does not fit cannot be meant.
                 fits = 0 <= maps <= MOST_PACKED and 0 < (answer.content_length or 0) - maps <= most
@@ -69,9 +78,9 @@ class TlsNeighbours:
         """Hand over the bytes: see Neighbours."""
         came = 0
         try:
-            async with self._get(peer, _query(ask), ask.length) as answer:
-                if answer.status == HTTPStatus.SERVICE_UNAVAILABLE:
-                    return Came.BUSY
+            async with self._get(peer, _query(ask), ask.length, self._waits.silent) as answer:
+                if answer.status in _INSTEAD:
+                    return _INSTEAD[answer.status]
                 if answer.status != HTTPStatus.OK or answer.content_length != ask.length:
                     return Came.NOTHING
                 gathered = bytearray()
@@ -88,12 +97,11 @@ class TlsNeighbours:
         return Came.WHOLE if came == ask.length else Came.NOTHING
 
     @asynccontextmanager
-    async def _get(self, peer: str, query: str, size: int) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _get(self, peer: str, query: str, size: int, silent: float) -> AsyncIterator[aiohttp.ClientResponse]:
         # A node is asked itself, and sends nobody elsewhere.
         url = URL(f"https://{peer}{self._folder}{'?' if query else ''}{query}", encoded=True)
-        connect, silent, answer_within = self._waits
-        total = answer_within + size / _SLOWEST
-        patience = aiohttp.ClientTimeout(total=total, connect=connect, sock_read=silent)
+        total = self._waits.answer + size / _SLOWEST
+        patience = aiohttp.ClientTimeout(total=total, connect=self._waits.connect, sock_read=silent)
         async with self._session.get(url, timeout=patience, allow_redirects=False, server_hostname=PEER_NAME) as answer:
             yield answer
 

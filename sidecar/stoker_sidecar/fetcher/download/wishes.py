@@ -2,20 +2,21 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import NamedTuple, Self
 
+from stoker_sidecar.fetcher.core.failed_gifts import GiftKey
 from stoker_sidecar.fetcher.download.neighbours import Came
 from stoker_sidecar.fetcher.download.parts import chunk_span
 from stoker_sidecar.version.manifest import Entry
 
-# Seconds until what another node is to give is asked of the source as well, and bytes a second that it may take beside:
-# as few as any answer has to come at, since a node may be giving to fifteen others.
-_OVERDUE, _SLOW = 4.0, 2e6
+# Seconds for which what another node is to give is waited for, of one that is not doubted, and of those that are; and
+# bytes a second that it may take beside: as few as any answer has to come at, since a node may be giving to fifteen
+# others. Of one that is doubted twice as many, and twice again.
+_OVERDUE, _SLOW = (4.0, 1.0, 0.5), 2e6
 
-# Inode and piece; None: the whole file.
-WishKey = tuple[int, int | None]
+WishKey = GiftKey
 
 
 class Wish(NamedTuple):
@@ -42,9 +43,14 @@ class Wishes:
         self._wishes = iter(wishes)
         self._seen: deque[Wish] = deque()
 
-    def first(self) -> Wish | None:
-        """Return the next one; it stays."""
-        return self._seen[0] if self.left(1) else None
+    def ahead(self, most: int) -> list[Wish]:
+        """Return the next ones; they stay."""
+        self.left(most)
+        return list(islice(self._seen, most))
+
+    def remove(self, wish: Wish) -> None:
+        """Take one of those that are ahead."""
+        self._seen.remove(wish)
 
     def take(self) -> Wish | None:
         """Return the next one and go on."""
@@ -57,13 +63,20 @@ class Wishes:
 
 
 class GivenCopy(NamedTuple):
-    """What is under way from ``giver``, host:port, in ``task``, and is overdue from ``due`` on."""
+    """What is under way from ``giver``, host:port, in ``task``, and is overdue from ``due`` on.
+
+    ``doubted``: the giver is, so that most of the time nothing may come. ``relay``: told what became of what was still
+    on its way to the giver; None: it had all of it.
+    """
 
     giver: str
     due: float
     task: "asyncio.Task[Came]"
+    doubted: bool = False
+    relay: Callable[[Came], None] | None = None
 
     @classmethod
-    def begun(cls, giver: str, size: int, now: float, task: "asyncio.Task[Came]") -> Self:
-        """Make it of so many bytes that begin ``now``, in seconds of any clock."""
-        return cls(giver, now + _OVERDUE + size / _SLOW, task)
+    def begun(cls, giver: str, doubt: int, size: int, now: float, task: "asyncio.Task[Came]") -> Self:
+        """Make it of so many bytes that begin ``now``, in seconds of any clock. ``doubt``: see Givers."""
+        due = now + _OVERDUE[doubt] + size / (_SLOW * 2**doubt)
+        return cls(giver, due, task, doubt > 0)

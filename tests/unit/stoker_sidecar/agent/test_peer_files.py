@@ -25,7 +25,7 @@ from stoker_sidecar.version.layout import CachePaths
 from stoker_sidecar.version.part_files import PIECE
 from stoker_sidecar.version.piece_maps import PieceMap, pack_maps
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
-from stoker_sidecar.wire.fetcher_protocol import Failed, Had, Have, Reply
+from stoker_sidecar.wire.fetcher_protocol import Failed, Had, Have, Reach, Reached, Reply
 from stoker_sidecar.wire.peer_tls import FILE
 from tests.fakes.kube import FakeKube
 from tests.support.peers import make_peer_secret
@@ -33,25 +33,26 @@ from tests.support.ports import free_ports
 from tests.support.waiting import eventually
 
 UID, DIGEST = "uid-1", hashlib.sha256(b"version").hexdigest()
-AskFetcher = Callable[[Have], Awaitable[Reply]]
+AskFetcher = Callable[[Have | Reach], Awaitable[Reply]]
 PART = "7.0123abcd"
 LIMITS = UploadLimits()
 SECRET = "another Dataset's"
 
 
-async def had(_: Have) -> Reply:
+async def had(_: Have | Reach) -> Reply:
     return Had(zlib.compress(b"\0\0\1"), 7, pack_maps([PieceMap(PART, b"\1\0\1")]), "of paths")
 
 
-async def echoed(request: Have) -> Reply:
+async def echoed(request: Have | Reach) -> Reply:
+    assert isinstance(request, Have)
     return Had(zlib.compress(b"\0\0\1"), 7, number=request.after)
 
 
-async def unknown(_: Have) -> Reply:
+async def unknown(_: Have | Reach) -> Reply:
     return Failed(11, "not open")
 
 
-async def gone(_: Have) -> Reply:
+async def gone(_: Have | Reach) -> Reply:
     raise FetcherUnavailable("it is being started")
 
 
@@ -127,7 +128,8 @@ async def test_no_more_wait_than_may(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("stoker_sidecar.agent.peer_files._MOST_WAITING", 1)
     asked: list[int] = []
 
-    async def waits(request: Have) -> Reply:
+    async def waits(request: Have | Reach) -> Reply:
+        assert isinstance(request, Have)
         asked.append(request.after)
         if request.after >= 0:
             await asyncio.Event().wait()
@@ -213,7 +215,43 @@ async def test_pieces_are_given_that_are_here(tmp_path: Path, ask: Ask, content:
     async with serving(files(tmp_path / "cache"), run) as peer, meet_by_tls(run, UID, DIGEST) as neighbours:
         assert neighbours is not None
         how = await neighbours.bring(peer, ask, came.append)
-    assert (how, b"".join(came) or None) == (Came.WHOLE if content else Came.NOTHING, content)
+    refused = Came.NOTHING if ask.offset % PIECE or ask.length > PIECE else Came.ABSENT
+    assert (how, b"".join(came) or None) == (Came.WHOLE if content else refused, content)
+
+
+@pytest.mark.parametrize(("here", "how"), [((1000, PIECE), Came.WHOLE), ((1000, -1), Came.NOTHING)])
+async def test_a_piece_is_given_while_it_comes(tmp_path: Path, here: tuple[int, ...], how: Came) -> None:
+    reached = list(here)
+
+    async def comes(request: Have | Reach) -> Reply:
+        return Reached(reached.pop(0) if reached else -1)
+
+    came: list[bytes] = []
+    run = tmp_path / "run"
+    run.mkdir()
+    async with serving(files(tmp_path / "cache", comes), run) as peer, meet_by_tls(run, UID, DIGEST) as neighbours:
+        assert neighbours is not None
+        assert await neighbours.bring(peer, Ask("model", 0, PIECE, 3 * PIECE, PART), came.append) is how
+    assert b"".join(came) in (bytes(PIECE), b"")
+
+
+async def test_what_is_whole_is_given_while_as_much_as_may_be_is_on_its_way(tmp_path: Path) -> None:
+    asked: list[Have | Reach] = []
+
+    async def never(request: Have | Reach) -> Reply:
+        asked.append(request)
+        await asyncio.Event().wait()
+        return Reached(-1)
+
+    where = f"/files/{UID}/{DIGEST}"
+    coming = {"path": "model", "part": PART, "offset": "0", "length": str(PIECE), "size": str(3 * PIECE)}
+    async with TestClient(TestServer(files(tmp_path, never, limits=UploadLimits(2)))) as client:
+        first = asyncio.create_task(client.get(where, params=coming).__aenter__())
+        await eventually(lambda: bool(asked))
+        async with client.get(where, params=coming) as second, client.get(where, params={"path": "large"}) as whole:
+            assert (second.status, whole.status) == (503, 200)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
 
 
 async def test_what_is_given_and_refused_is_counted(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from stoker_sidecar.agent.peer_files import PeerFiles, PeerRefusal
 from stoker_sidecar.agent.peer_metrics import PeerCollector
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
-from stoker_sidecar.wire.fetcher_protocol import Failed, Have, Reply
+from stoker_sidecar.wire.fetcher_protocol import Failed, Have, Reach, Reply
 
 
-async def nothing(_: Have) -> Reply:
+async def nothing(_: Have | Reach) -> Reply:
     return Failed(11, "not open")
 
 

@@ -12,13 +12,13 @@ import pytest
 from stoker_api.node_dataset import EVERYTHING
 from stoker_api.nodecache import NodePhase
 from stoker_sidecar.errors import NotYetConfigured
-from stoker_sidecar.fetcher.core.division import COMING
+from stoker_sidecar.fetcher.core.division import COMING, HAD, HELD
 from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Having, Neighbours
 from stoker_sidecar.fetcher.download.node_division import PATIENCE
 from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.store.base import Body
 from stoker_sidecar.version.piece_maps import PieceMap, unpack_maps
-from stoker_sidecar.wire.fetcher_protocol import FETCHED_BYTES, PEER_BYTES, PEER_WRONG, FileKnobs, Have, Tune
+from stoker_sidecar.wire.fetcher_protocol import FETCHED_BYTES, PEER_BYTES, PEER_WRONG, FileKnobs, Have, Reach, Tune
 from tests.fakes.object_store import MemoryStore
 from tests.support.cache_node import UID, CacheNodeUnderTest, fill, inode, open_cache_node
 from tests.support.waiting import eventually
@@ -49,13 +49,35 @@ class Linked:
     async def bring(self, peer: str, ask: Ask, write: Callable[[bytes], None]) -> Came:
         self.asked.append((peer, ask))
         folder = self.nodes[peer].folder(self.nodes[peer].status().version)
+        whole = self.nodes[peer].folder(self.nodes[peer].status().version) / "tree" / ask.path
+        if not whole.is_file() and ask.part and not await self._comes(peer, ask):
+            return Came.NOTHING
         found = [path for path in (folder / "tree" / ask.path, folder / "parts" / (ask.part or "-")) if path.is_file()]
         if not found:
-            return Came.NOTHING
+            return Came.ABSENT
         content = found[0].read_bytes()[ask.offset : ask.offset + ask.length]
         await asyncio.to_thread(write, self._mangle(ask, content))
         self.given += 1
         return Came.WHOLE
+
+    def offsets(self) -> set[int]:
+        """Where what was asked for begins."""
+        return {ask.offset for _, ask in self.asked}
+
+    async def _comes(self, peer: str, ask: Ask) -> bool:
+        """Wait for a piece that may be on its way to a node, as its agent does."""
+        node, piece = self.nodes[peer], ask.offset // CHUNK
+        having = await self.having(peer, 0)
+        maps = having.pieces.values() if having is not None else ()
+        if any(one.name == ask.part and one.pieces[piece] in (HAD, HELD) for one in maps):
+            return True
+        here, restarts = 0, 0
+        while here < ask.length:
+            found = await node.node.reach(Reach(UID, node.status().version, ask.part, piece, here))
+            if found.here <= here or (here and found.restarts != restarts):
+                return False
+            here, restarts = found.here, found.restarts
+        return True
 
 
 class Alone(Linked):
@@ -302,6 +324,52 @@ async def test_who_gave_wrong_pieces_is_found_and_asked_no_more(tmp_path: Path) 
         await whole_in_time(node)
         assert wrong >= 1
         assert (len(liar.asked), node.tree(later)) == (asked, content)
+
+
+@pytest.mark.parametrize("content", [FILES, SHARDS, ONE], ids=["small files", "shards", "one large file"])
+async def test_who_says_too_early_that_it_has_all_has_nobody_fetch_its_share(
+    tmp_path: Path, content: dict[str, bytes]
+) -> None:
+    class Boasting(Linked):
+        async def having(self, peer: str, inodes: int, after: int = -1) -> Having | None:
+            truth = await super().having(peer, inodes, after)
+            first, self.answers = self.answers < 2, self.answers + 1
+            return ALL if first else truth
+
+        answers = 0
+
+    linked = Boasting()
+    async with nodes(tmp_path, linked, content) as (found, digest):
+        linked.nodes = dict(zip(NAMES, found, strict=False))
+        await asyncio.gather(*(begin(node, digest, at) for at, node in enumerate(found)))
+        await asyncio.gather(*map(whole, found))
+        assert sum(get.length for get in found[0].store.gets) == sum(map(len, content.values()))
+
+
+async def test_pieces_of_who_may_have_lied_are_asked_of_another_that_has_them(tmp_path: Path) -> None:
+    class Between(Linked):
+        """Its near node has all, and gives it wrong."""
+
+        async def having(self, peer: str, inodes: int, after: int = -1) -> Having | None:
+            return ALL if peer == NAMES[1] else await super().having(peer, inodes, after)
+
+        async def bring(self, peer: str, ask: Ask, write: Callable[[bytes], None]) -> Came:
+            if peer != NAMES[1]:
+                return await super().bring(peer, ask, write)
+            self.asked.append((peer, ask))
+            await asyncio.to_thread(write, b"\xff" * ask.length)
+            return Came.WHOLE
+
+    linked = Between()
+    async with nodes(tmp_path, linked, ONE) as ((far, node), digest):
+        await far.configure(listingId="1", version=digest, eager=True)
+        await whole(far)
+        linked.nodes, asked = {NAMES[0]: far}, len(far.store.gets)
+        await begin(node, digest, 2, 3, groups={"distances": [2, 0]})
+        await whole(node)
+        assert NAMES[1] in [peer for peer, _ in linked.asked]
+        assert (node.tree(digest), len(far.store.gets)) == (ONE, asked)
+        assert count_of(node, PEER_WRONG) > 0
 
 
 async def test_no_reader_sees_a_piece_that_nothing_proves(tmp_path: Path) -> None:

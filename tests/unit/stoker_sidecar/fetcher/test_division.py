@@ -11,6 +11,7 @@ from stoker_sidecar.fetcher.core.division import (
     PIECES,
     DividedFile,
     PeerProgress,
+    had_by,
     not_begun,
     takes,
     turns,
@@ -157,6 +158,24 @@ def test_a_node_that_falls_silent_is_waited_for_less_long_than_one_that_is_yet_t
         progress.told("begins", -1, now)
         progress.told("died", 5 if now == 0.0 else -1, now)
     assert (progress.gets_on("begins", 6.0), progress.gets_on("died", 6.0)) == (True, False)
+
+
+@given(marks=st.binary(max_size=30), maps=st.lists(st.binary(max_size=40), max_size=3))
+def test_what_is_wanted_is_had_by_some_or_by_others(marks: bytes, maps: list[bytes]) -> None:
+    wished = bytes(byte & 1 for byte in marks)
+    had, others = had_by(wished, maps)
+    assert bytes(one | other for one, other in zip(had, others, strict=True)) == wished
+    for ino, one in enumerate(had):
+        assert one == (wished[ino] and any(said[ino : ino + 1] in (b"\1", b"\3") for said in maps))
+
+
+def test_one_that_gives_something_has_not_fallen_silent() -> None:
+    progress = PeerProgress(patience=10.0)
+    progress.told("stalls", 5, 0.0)
+    for now in (3.0, 6.0):
+        progress.gave("stalls", now)
+        progress.told("stalls", -1, now)
+    assert progress.gets_on("stalls", 6.0)
 
 
 def test_a_node_that_answers_speaks_although_nothing_comes_to_it() -> None:

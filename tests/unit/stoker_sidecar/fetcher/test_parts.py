@@ -6,8 +6,10 @@ from awscrt.checksums import crc64nvme
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stoker_sidecar.fetcher.core.givers import Gift
 from stoker_sidecar.fetcher.download.parts import CHUNK, PartFile, chunk_count, chunk_span, chunks_of
 
+A, B = Gift("a:1"), Gift("b:1")
 CONTENT = b"ab" * (CHUNK // 2) + b"rest"
 
 
@@ -43,3 +45,30 @@ def test_the_chunks_of_a_read_cover_it_and_touch_it(offset: int, length: int, si
     else:
         assert chunks.start * CHUNK <= offset < (chunks.start + 1) * CHUNK
         assert (chunks.stop - 1) * CHUNK < end <= chunks.stop * CHUNK
+
+
+def test_of_a_piece_that_is_doubted_twice_only_the_source_is_asked(tmp_path: Path) -> None:
+    part = PartFile(tmp_path / "part", 5, len(CONTENT), bytearray(2), kept=True)
+    found = []
+    for gift in (A, B):
+        part.hold(0, gift, gift.giver.encode())
+        part.doubt(gift)
+        found.append((set(part.held), part.replaced[0][0], set(part.doubted)))
+    assert found == [(set(), A, set()), (set(), A, {0})]
+
+
+def test_of_what_a_node_gave_that_alone_is_doubted_which_it_passed_on(tmp_path: Path) -> None:
+    part = PartFile(tmp_path / "part", 5, len(CONTENT), bytearray(2), kept=True)
+    for chunk, gift in enumerate((A, A._replace(passed_on=True))):
+        part.hold(chunk, gift, b"sum")
+    part.doubt(A._replace(passed_on=True))
+    assert part.held == {0}
+
+
+def test_who_gave_a_piece_wrong_is_found_once_another_gave_it_right(tmp_path: Path) -> None:
+    part = PartFile(tmp_path / "part", 5, len(CONTENT), bytearray(2), kept=True)
+    part.hold(0, A, b"wrong")
+    part.doubt(A)
+    part.hold(0, B, b"right")
+    assert part.found_wrong(0) == {A}
+    assert part.found_wrong(0) == set()

@@ -12,7 +12,7 @@ def test_what_others_wait_for_comes_side_by_side_while_much_is_left(left: int, s
     found = side_by_side(left, size, most)
     assert 1 <= found <= most
     assert found <= max(4, left / 4)
-    assert side_by_side(4 * most, size, most) == most
+    assert side_by_side(8 * most, size, most) == most
 
 
 def test_the_last_large_pieces_come_one_after_the_other() -> None:
@@ -20,7 +20,7 @@ def test_the_last_large_pieces_come_one_after_the_other() -> None:
 
 
 def test_the_last_small_files_do_not() -> None:
-    assert side_by_side(6, 100_000, 16) == 4
+    assert side_by_side(6, 100_000, 16) == 2
 
 
 def test_small_is_what_a_source_takes_as_long_to_answer_as_to_send() -> None:

@@ -1,0 +1,73 @@
+"""What another node says it has is believed for as long as nothing speaks against it."""
+
+import asyncio
+from collections.abc import Callable
+
+from stoker_sidecar.fetcher.core.concurrency import AdaptiveLimit
+from stoker_sidecar.fetcher.core.givers import Givers
+from stoker_sidecar.fetcher.core.lanes import WarmSlots
+from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Having
+from stoker_sidecar.fetcher.download.node_division import Division
+from stoker_sidecar.fetcher.download.others_having import OthersHaving
+from stoker_sidecar.fetcher.download.warming import WarmLimits
+
+PEER = "a:1"
+SOME = Having(b"\0\1\1", 10, number=1)
+LESS = Having(b"\0\1\0", 10, number=2)
+
+
+class Saying:
+    """A node that says one thing after the other."""
+
+    def __init__(self, *answers: Having | None) -> None:
+        self._answers = list(answers)
+
+    async def having(self, peer: str, inodes: int, after: int = -1) -> Having | None:
+        return self._answers.pop(0)
+
+    async def bring(self, peer: str, ask: Ask, write: Callable[[bytes], None]) -> Came:
+        return Came.NOTHING
+
+
+async def sleep(seconds: float) -> None:
+    """Sleep for no time."""
+
+
+async def asked(*answers: Having | None, every: float = 1.0) -> OthersHaving:
+    """Ask for so many answers, one each so many seconds."""
+    now = 0.0
+    limits = WarmLimits("uid", WarmSlots(lambda: now, AdaptiveLimit(1)), None, asyncio.Event(), lambda: now, sleep)
+    having = OthersHaving(Division("digest", (PEER,), 0), limits, Givers(lambda: now), Saying(*answers), 3)
+    for _ in answers:
+        await having.ask_once(PEER)
+        now += every
+    return having
+
+
+async def test_one_answer_that_fails_to_come_takes_nothing_away() -> None:
+    having = await asked(SOME, None)
+    assert having.by_peer[PEER] == SOME
+
+
+async def test_who_falls_silent_has_nothing_after_some_seconds() -> None:
+    having = await asked(SOME, None, None, every=3.0)
+    assert having.by_peer[PEER] == Having(b"", 0)
+
+
+async def test_who_has_less_than_it_said_before_is_doubted_a_little() -> None:
+    having = await asked(*[SOME, LESS] * 3)
+    assert (having.by_peer[PEER], having.givers.doubt(PEER)) == (LESS, 1)
+
+
+async def test_who_is_yet_to_say_anything_is_not_doubted_for_it() -> None:
+    having = await asked(*[None] * 20)
+    assert having.givers.doubt(PEER) == 0
+
+
+async def test_who_has_not_what_it_said_it_has_is_not_believed_until_it_says_anew() -> None:
+    having = await asked(SOME)
+    believed = []
+    for _ in range(3):
+        having.was_absent(PEER)
+        believed.append(having.by_peer[PEER] == SOME)
+    assert believed == [True, True, False]
