@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.fetcher.core.givers import MOST_FAILURES, Givers
+from stoker_sidecar.fetcher.core.givers import MOST_FAILURES, MOST_WRONG, Givers
 from stoker_sidecar.fetcher.download.given_copies import GivenCopies
 from stoker_sidecar.fetcher.download.neighbours import Came, Having
 from stoker_sidecar.fetcher.download.node_division import Division
@@ -197,14 +197,16 @@ class TestFailure:
         assert asking.giver() == A
         assert asking.givers.may_ask(A)
 
-    async def test_what_does_not_come_is_asked_of_one_node_three_times(self, asking: Asking) -> None:
+    async def test_a_file_that_does_not_come_is_asked_of_one_node_once_more_and_later(self, asking: Asking) -> None:
         asking.having.by_peer = {A: ALL}
-        for _ in range(2):
-            await asking.ask(Came.NOTHING)
-            assert asking.giver() == A
         await asking.ask(Came.NOTHING)
         assert asking.giver() == ""
-        assert asking.version.ended == [False] * 3
+        asking.version.now += 1.0
+        assert asking.giver() == A
+        await asking.ask(Came.NOTHING)
+        asking.version.now += 1000.0
+        assert asking.giver() == ""
+        assert asking.version.ended == [False] * 2
 
     async def test_what_one_failed_to_give_may_come_from_another(self, asking: Asking) -> None:
         for _ in range(3):
@@ -212,11 +214,11 @@ class TestFailure:
         assert asking.giver() == B
         assert asking.giver("small/01") is not None
 
-    async def test_what_all_failed_to_give_is_left_to_us(self, asking: Asking) -> None:
-        for giver in (A, B):
-            assert asking.copies.files_left_to_us() == set()
-            await asking.ask(Came.WRONG, giver)
-        assert asking.copies.files_left_to_us() == {asking.version.entry("small/00").ino}
+    async def test_files_that_somebody_failed_to_give_are_told_until_they_are_here(self, asking: Asking) -> None:
+        await asking.ask(Came.WRONG)
+        assert asking.copies.failed_files() == [asking.version.entry("small/00").ino]
+        await asking.ask(giver=B)
+        assert asking.copies.failed_files() == []
 
     async def test_who_gave_wrong_bytes_is_not_asked_for_them_again(self, asking: Asking) -> None:
         asking.having.by_peer = {A: ALL}
@@ -225,7 +227,7 @@ class TestFailure:
         assert asking.giver("small/01") == A
 
     async def test_wrong_bytes_are_held_against_who_gave_them(self, asking: Asking) -> None:
-        for number in range(3):
+        for number in range(MOST_WRONG):
             await asking.ask(Came.WRONG, path=f"small/{number:02}")
         assert (asking.givers.may_ask(A), asking.givers.may_ask(B)) == (False, True)
 
@@ -243,18 +245,6 @@ class TestFailure:
         for number in range(MOST_FAILURES):
             await asking.ask(Came.NOTHING, path=f"small/{number:02}")
         assert not asking.givers.may_ask(A)
-
-    async def test_only_pieces_that_nobody_else_may_give_are_left_to_us(self, asking: Asking) -> None:
-        ino = asking.version.entry("large").ino
-        asking.neighbours.gives = lambda peer, ask: Came.WRONG
-        asking.neighbours.given.set()
-        asking.copies.ask(asking.wish("large", 1), A)
-        await eventually(lambda: len(asking.copies) == 0)
-        assert not asking.copies.is_left_to_us(ino, 1)
-        asking.givers.gave_wrong_piece(B)
-        assert asking.copies.is_left_to_us(ino, 1)
-        assert not asking.copies.is_left_to_us(ino, 2)
-        assert asking.copies.files_left_to_us() == set(), "these are files"
 
 
 class TestOverdue:

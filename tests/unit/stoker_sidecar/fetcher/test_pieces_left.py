@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from stoker_api.node_dataset import EVERYTHING
-from stoker_sidecar.fetcher.core.division import COMING, HAD, PIECES, VersionTurns, takes
+from stoker_sidecar.fetcher.core.division import COMING, HAD, PIECES, Sharers, VersionTurns
 from stoker_sidecar.fetcher.core.lanes import Lane
 from stoker_sidecar.fetcher.core.source_share import SourceShare
 from stoker_sidecar.fetcher.download.given_copies import GivenCopies
@@ -37,7 +37,6 @@ class Left:
         self.copies: GivenCopies = version.copies(self.having)
         self.others = OthersShares(self.division, version.clock)
         self.alive = {A}
-        self.takes = takes(position, 2, {0, 1})
 
     def pieces(self) -> PiecesLeft:
         manifest = self.version.fetching.version.manifest
@@ -45,7 +44,8 @@ class Left:
         for path in ("model-0", "model-1"):
             files[self.version.entry(path).ino] = PIECES
         turns = VersionTurns(bytes(files), {ino: bytes([0, 1, 0, 1]) for ino, turn in enumerate(files) if turn})
-        return PiecesLeft(self.version.fetching, turns, self.takes, self.alive, self.others, self.copies)
+        sharers = Sharers(self.division.position, 2, {1 - self.division.position})
+        return PiecesLeft(self.version.fetching, turns, sharers, sharers.takes(), self.alive, self.others, self.copies)
 
     def said(self, path: str, pieces: bytes) -> None:
         """Have the other node say this of one file."""

@@ -53,10 +53,13 @@ async def test_it_is_asked_for_what_it_has_more_than_the_last_time(version: Divi
     assert [after for _, _, after in neighbours.questions] == [-1, 3]
 
 
-async def test_who_does_not_answer_has_nothing(version: DividedVersion) -> None:
+async def test_who_does_not_answer_has_what_it_had_as_long_as_it_gets_on(version: DividedVersion) -> None:
     having, neighbours = made(version, says=Having(b"\1", 7))
     await having.ask_once(A)
     neighbours.says[A] = None
+    await having.ask_once(A)
+    assert having.by_peer == {A: Having(b"\1", 7)}
+    version.now += PATIENCE + 1
     await having.ask_once(A)
     assert having.by_peer == {A: NOTHING}
 
@@ -112,6 +115,7 @@ async def test_who_has_more_is_news_and_who_has_the_same_is_none(version: Divide
     having, neighbours = made(version, says=Having(b"\0", 7))
     told = []
     for said in (Having(b"\0", 7), Having(b"\0", 8, number=9), Having(b"\1", 8), None, None):
+        version.now += 0.0 if said else PATIENCE + 1
         neighbours.says[A] = said
         having.told.clear()
         await having.ask_once(A)
