@@ -58,7 +58,8 @@ def build(
         _clear(draft)
         draft.parent.mkdir(parents=True, exist_ok=True)
         room = check_room(source.last_ino, os.statvfs(draft.parent), floor, form)
-        with ImageDraft(draft, room) if form is LayerForm.IMAGE else FolderDraft(draft) as making:
+        making: FolderDraft | ImageDraft = ImageDraft(draft, room) if form is LayerForm.IMAGE else FolderDraft(draft)
+        with making:
             _fill(source, making)
         draft.rename(layer)
     except OSError as error:
