@@ -116,8 +116,8 @@ def _lower(name: bytes) -> str:
 class HttpConnection(asyncio.BufferedProtocol):
     """A client's connection: ``ask``, then ``chunks`` or ``whole``, and again as long as it is ``usable``.
 
-    All raise OSError (TimeoutError too) and HttpProtocolError; the caller then closes it. ``received``: where bytes come
-    from the socket, until they are parsed at once; all connections of an event loop may have the same.
+    All raise OSError (TimeoutError too) and HttpProtocolError; the caller then closes it. ``received``: where bytes
+    come from the socket, to be parsed at once; all connections of an event loop may have the same.
     """
 
     def __init__(self, received: memoryview) -> None:

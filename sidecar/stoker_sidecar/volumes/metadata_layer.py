@@ -44,9 +44,7 @@ class LayerForm(StrEnum):
 _BYTES_AN_ENTRY = {LayerForm.IMAGE: 512, LayerForm.FOLDER: 4096 + 256}
 
 
-def build(
-    manifest: Path, layer: Path, floor: DiskFloor = NO_FLOOR, form: LayerForm = LayerForm.FOLDER
-) -> int:
+def build(manifest: Path, layer: Path, floor: DiskFloor = NO_FLOOR, form: LayerForm = LayerForm.FOLDER) -> int:
     """Make the layer at ``layer``, which appears by rename when it is whole; number of entries.
 
     ``floor``: what is to be left free of the disk. Raises ManifestInvalid, and MountError when the disk has no room or
@@ -86,9 +84,7 @@ def is_draft(layer: Path) -> bool:
     return layer.name.endswith(_BUILDING)
 
 
-def check_room(
-    entries: int, disk: os.statvfs_result, floor: DiskFloor, form: LayerForm = LayerForm.FOLDER
-) -> int:
+def check_room(entries: int, disk: os.statvfs_result, floor: DiskFloor, form: LayerForm = LayerForm.FOLDER) -> int:
     """Return the bytes that a layer of so many entries may take, half of what is free above the floor.
 
     Raises MountError when it would take more, or more than half of the inodes.

@@ -182,12 +182,18 @@ class Overlays:
 
     async def _remove(self, layer: Path) -> None:
         try:
-            if layer.is_file():  # a program would take a hundred times as long as this does
-                await asyncio.to_thread(metadata_layer.remove, layer)
-            else:
+            if not await asyncio.to_thread(_removed_at_once, layer):
                 await _run("--layer", str(layer))
         except (MountError, OSError) as error:
             log.warning("the metadata layer %s was not removed: %s", layer, error)
+
+
+def _removed_at_once(layer: Path) -> bool:
+    """Delete a layer that is one file, for which a program would take a hundred times as long. Raises OSError."""
+    if not layer.is_file():
+        return False
+    metadata_layer.remove(layer)
+    return True
 
 
 def _found(folder: Path, pattern: str) -> list[Path]:
