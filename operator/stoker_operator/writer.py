@@ -28,6 +28,7 @@ from stoker_operator.core.plan import NodeCacheWrite
 from stoker_operator.core.profiles import ProfileView
 from stoker_operator.core.views import InvalidDataset, InvalidTrainingJob
 from stoker_operator.core.volumes import persistent_volume, persistent_volume_claim
+from stoker_operator.mirror.node_cache_reader import NodeCacheReader
 from stoker_operator.write_budget import WriteBudget
 
 FIELD_MANAGER = "stoker-operator"
@@ -42,6 +43,7 @@ class Writer:
     def __init__(self, kube: Kube, budget: WriteBudget | None = None) -> None:
         self._kube: Final = kube
         self.budget: Final = budget
+        self._node_caches: Final = NodeCacheReader()
 
     @property
     def _writing(self) -> Kube:
@@ -58,7 +60,7 @@ class Writer:
         body: Object = {"metadata": metadata, "spec": write.spec.wire()}
         raw = await self._writing.apply(NODE_CACHES, body, field_manager=FIELD_MANAGER)
         _count(NODE_CACHES, "apply")
-        return NodeCache.model_validate(raw)
+        return self._node_caches.view(raw)
 
     async def dataset_status(self, key: str, uid: str, status: DatasetStatus) -> Dataset | InvalidDataset | None:
         """Replace a Dataset's status. None when the Dataset is gone; Conflict when another one has its name."""

@@ -50,6 +50,8 @@ class AdmissionMemory:
         self, datasets: Mapping[str, Dataset | InvalidDataset], classes: Classes
     ) -> Generator[None, None, None]:
         """Do in steps what ``admit_all`` would do in one."""
+        if self._last is not None and self._last[0] is datasets and self._last[1] is classes:
+            return
         self._take_classes(classes)
         for key, one in datasets.items():
             if self._classes_are is not classes:

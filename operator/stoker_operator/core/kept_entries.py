@@ -10,7 +10,7 @@ from stoker_operator.core.class_limits import NO_TERMS
 from stoker_operator.core.compact_rows import compacted
 from stoker_operator.core.held_states import HeldStates
 from stoker_operator.core.neighbourhoods import Neighbourhood
-from stoker_operator.core.plan import DatasetPlan, dividing, entry_of, manifest_hosts, wants_warming
+from stoker_operator.core.plan import DatasetPlan, dividing, entry_of, is_told, manifest_hosts, wants_warming
 from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.tuning import says_something
 from stoker_operator.core.views import ClusterView
@@ -81,6 +81,9 @@ class KeptEntries:
     def _tell(self, view: ClusterView, told: _ToldNodes, nodes: Collection[str]) -> set[str]:
         key, changed = told.plan.dataset.key, set[str]()
         for node in nodes:
+            if not is_told(told.plan, node, self._states):
+                changed |= {node} if self._take(node, key) else set()
+                continue
             entry = entry_of(view, told.plan, node, self._states, told.together)
             there = self._states.get(entry.uid, node).desired
             entry = there if there == entry and there is not None else compacted(entry)

@@ -144,13 +144,13 @@ class KeptPlacements:
         draft, held = one.draft, self._states.of_dataset(one.draft.dataset.metadata.uid)
         if draft.share.limited or held is not draft.held:
             return False
+        roles = draft.roles if one.before is None else one.before
         for node, before in rows.items():
-            after = held.get(node)
+            after, role = held.get(node), roles.get(node)
             if before is None or after is None or node in nodes:
                 return False
-            if draft.standing(node, before) != draft.standing(node, after):
+            if draft.standing(node, before, role) != draft.standing(node, after, role):
                 return False
-        roles = draft.roles if one.before is None else one.before
         for node in rows:
             if self._promises.set(node, key, draft.promise(held[node], roles.get(node))):
                 shaken.add(node)
@@ -312,6 +312,8 @@ class KeptPlacements:
 
     def _drop(self, node: str, room: LastRoom) -> None:
         """Have a node that promised more than it has give up idle data, from the end of the line."""
+        if not self._promises.idle(node):
+            return  # such as one that has said nothing of its disk yet, of which there may be hundreds
         for key in self._promises.idle_last_first(node) if room.after_all(node) < 0 else ():
             draft = self._kept[key].draft
             if room.after_all(node) < 0 and draft.roles.get(node) is Role.IDLE:

@@ -80,6 +80,7 @@ def by_age_within(drafts: list["Draft"]) -> list["Draft"]:
     return [waiting[one.share.tenant].popleft() if one.share.limited else one for one in drafts]
 
 
+_SERVING = (Role.REPLICA, Role.USER, Role.GUEST)
 Standing = tuple[bool, bool, bool, tuple[object, ...]]
 
 
@@ -113,6 +114,8 @@ class Draft:
         self._selected: Final = selection.nodes
         # Of those that it names, where it does; warm data elsewhere may stay while nobody needs the room.
         self._named: Final = frozenset(dataset.spec.warm.nodes)
+        # Nodes that do not have it decide how many should.
+        self.follows_nodes: Final = bool(self._named) or dataset.spec.cache.replicas == "all"
         self._fresh: Final[AbstractSet[str]] = self._named & selection.fresh if self._named else selection.fresh
         self._counted_nodes: Final = len(selection.counted)
         self._share: Final = share_now(dataset, self._counted_nodes)
@@ -154,22 +157,18 @@ class Draft:
         """True when every node that keeps it is a replica, so that their ranks do not matter."""
         return self.keeping <= self._desired
 
-    @property
-    def follows_nodes(self) -> bool:
-        """True when nodes that do not have it decide how many should."""
-        return bool(self._named) or self.dataset.spec.cache.replicas == "all"
-
     def is_outdated(self, seen: int) -> bool:
         """Tell whether nodes changed, since that version of its selection, so that another number should have it."""
         if self.follows_nodes:
             return seen != self.selection.version
         return self._share is not None and self._counted_nodes != len(self.selection.counted)
 
-    def standing(self, name: str, state: NodeState) -> Standing:
-        """Return what decides about the Dataset's role on a node that was given it or has it."""
-        holds, whole = self._holds(name, state), state.warm_bytes > 0 or state.unread
+    def standing(self, name: str, state: NodeState, role: Role | None) -> Standing:
+        """Return what decides about the Dataset's role on a node that was given it or has it, in ``role`` so far."""
+        holds, whole = self._holds(name, state), self.follows_nodes or state.warm_bytes > 0 or state.unread
         rank = self._keep_rank(name, state) if holds and not self.takes_all else ()
-        return holds, whole, self._worth_keeping(name, state), (*rank, self._is_leaving(name) and state.done)
+        worth = role in _SERVING or self._worth_keeping(name, state)  # a node that stays in its role is not idle
+        return holds, whole, worth, (*rank, self._is_leaving(name) and state.done)
 
     def promise(self, state: NodeState, role: Role | None) -> Promise:
         """Return the bytes that the node may still take in that role, and those that dropping it would free."""
@@ -275,12 +274,12 @@ class Draft:
     def _may_stay(self, name: str, ledger: KeepRoom) -> bool:
         """Tell whether a node keeps what it was given.
 
-        One that is fine does, a cold one may lose it to a node with room for it.
+        One that is fine does, a cold one may lose it to a node with room for it, where not all that could have it do.
         """
         state = self.held[name]
         if not self._holds(name, state):
             return False
-        if state.warm_bytes or state.unread or ledger.fits(name, self.size):
+        if self.follows_nodes or state.warm_bytes or state.unread or ledger.fits(name, self.size):
             return True
         return not ledger.fits_elsewhere(self._fresh, name, self.size)
 

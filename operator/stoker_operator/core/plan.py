@@ -6,6 +6,7 @@ from functools import cached_property, lru_cache, partial
 
 from stoker_api import names
 from stoker_api.dataset import Cache, Dataset, NeighbourPolicy, WarmPolicy
+from stoker_api.dataset_source import Source
 from stoker_api.endpoint import is_address
 from stoker_api.meta import parse_quantity, shortened
 from stoker_api.names import Reason
@@ -16,6 +17,7 @@ from stoker_api.times import format_time
 from stoker_api.trainingjob import TrainingJob
 from stoker_api.tuning import NodeTuning
 from stoker_operator.core.class_limits import NO_TERMS
+from stoker_operator.core.compact_rows import compacted
 from stoker_operator.core.districts import HolderNode
 from stoker_operator.core.entry_room import fitting
 from stoker_operator.core.int64 import clamp
@@ -24,7 +26,7 @@ from stoker_operator.core.live_versions import older_versions, versions_of
 from stoker_operator.core.nearness import NodeSite, site_by, with_distances
 from stoker_operator.core.neighbourhoods import Neighbourhood, neighbourhoods
 from stoker_operator.core.node_roles import Placement, Role
-from stoker_operator.core.node_states import NodeStates, found_on_disk
+from stoker_operator.core.node_states import NOWHERE, NodeStates, found_on_disk
 from stoker_operator.core.report_pace import report_seconds
 from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.tuning import UNTUNED, TuningDecision, decide_tuning, first_job, of_job
@@ -93,6 +95,11 @@ class DatasetPlan:
             vars(self)["_nodes"] = other.nodes()
 
     @cached_property
+    def told_source(self) -> Source:
+        """What nodes that do not list are told of its source: patterns may be many, and matter to who lists alone."""
+        return self.dataset.spec.source.model_copy(update={"include": (), "exclude": ()}).plain()
+
+    @cached_property
     def _nodes(self) -> tuple[str, ...]:
         if self.cleaning:
             return ()
@@ -154,7 +161,20 @@ def _kept(entry: NodeDataset, invalid: InvalidDataset | None) -> NodeDataset:
 
 def _entries(view: ClusterView, plan: DatasetPlan, states: NodeStates) -> list[tuple[str, NodeDataset]]:
     together = dividing(view, plan)
-    return [(node, entry_of(view, plan, node, states, together)) for node in plan.nodes()]
+    told = (node for node in plan.nodes() if is_told(plan, node, states))
+    return [(node, entry_of(view, plan, node, states, together)) for node in told]
+
+
+def is_told(plan: DatasetPlan, node: str, states: NodeStates) -> bool:
+    """Tell whether a node has anything to do with the dataset yet.
+
+    Before the first listing there is nothing to fetch: of a dataset for all nodes, who does not list is told with the
+    version, unless pods are or want to be there, or it has anything of it. Thousands of nodes would be told twice.
+    """
+    if plan.listing.version or node == plan.listing.node or plan.dataset.spec.cache.replicas != "all":
+        return True
+    wanted = node in plan.uses_at or node in plan.wanted or plan.placement.roles.get(node) is Role.USER
+    return wanted or states.get(plan.dataset.metadata.uid, node) != NOWHERE
 
 
 def entry_of(
@@ -164,8 +184,10 @@ def entry_of(
     entry, group = node_dataset(view, plan, node, states), together.get(node)
     if group is None:
         return entry
-    groups = NeighbourGroups.model_construct(
-        links=group.links, distances=group.distances, first=group.first, width=group.width
+    groups = compacted(
+        NeighbourGroups.model_construct(
+            links=group.links, distances=group.distances, first=group.first, width=group.width
+        )
     )
     return entry.model_copy(update={"peers": group.peers, "position": group.position, "groups": groups})
 
@@ -253,8 +275,7 @@ def node_dataset(view: ClusterView, plan: DatasetPlan, node: str, states: NodeSt
         name=dataset.metadata.name,
         uid=dataset.metadata.uid,
         generation=dataset.metadata.generation,
-        # Patterns may be many, and matter to who lists alone.
-        source=spec.source if lists else spec.source.model_copy(update={"include": (), "exclude": ()}),
+        source=spec.source if lists else plan.told_source,
         listing_id=listing.id if lists else "",
         version=listing.version,
         retain=_retained(plan, node, states),

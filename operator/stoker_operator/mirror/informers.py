@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from stoker_api import names
+from stoker_api.nodecache import NodeCache
 from stoker_kube.api import Kube, Object
 from stoker_kube.informer import Informer
 from stoker_kube.resources import (
@@ -25,6 +26,7 @@ from stoker_operator.core.dataset_classes import parse_class
 from stoker_operator.core.profiles import ProfileReader
 from stoker_operator.core.views import parse_node, parse_pod
 from stoker_operator.mirror.grants import trim_grant
+from stoker_operator.mirror.identity import identity_of, seen_of
 from stoker_operator.mirror.node_cache_reader import NodeCacheReader
 from stoker_operator.mirror.state import ClusterState
 
@@ -42,11 +44,12 @@ class Informers:
         self._kube: Final = kube
         self._clock: Final = clock
         self._state: Final = state
+        self._node_caches: Final = NodeCacheReader()
         accounts = names.node_accounts_namespace(state.own_namespace)
         self._all: Final[list[Informer[Any]]] = [
             self._informer(NODES, parse_node, state.nodes.feed),
             self._informer(PODS, parse_pod, state.pods.feed),
-            self._informer(NODE_CACHES, NodeCacheReader().view, state.node_caches.feed),
+            self._informer(NODE_CACHES, self._node_cache, state.node_caches.feed),
             self._informer(DATASET_CLASSES, parse_class, state.dataset_classes.feed),
             self._informer(TUNING_PROFILES, ProfileReader().view, state.tuning_profiles.feed),
             self._informer(JOBS, _trim_job, state.jobs.feed, label_selector=names.LABEL_TRAINING_JOB),
@@ -64,6 +67,13 @@ class Informers:
         """Wait until every table is filled: before that, what is missing would look deleted."""
         for informer in self._all:
             await informer.wait_synced()
+
+    def _node_cache(self, raw: Object) -> NodeCache:
+        """Read one, unless it is what the answer to a write said already: thousands are not kept twice."""
+        known, now = self._state.node_caches.get(raw["metadata"]["name"]), seen_of(raw)
+        if known is not None and now.version and now == identity_of(known):
+            return known
+        return self._node_caches.view(raw)
 
     def _informer(
         self,

@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from sys import intern
 from typing import Any, Final
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from stoker_api.dataset_source import Source
+from stoker_api.node_dataset import NodeDataset
 from stoker_api.nodecache import NodeCache
-from stoker_operator.core.compact_rows import Row, compacted
+from stoker_operator.core.compact_rows import Row, compacted, share_names
 
 _MOST_SOURCES = 10_000  # that are remembered; a cluster has as many as Datasets
 
@@ -21,7 +22,6 @@ class NodeCacheReader:
 
     def __init__(self) -> None:
         self._sources: Final[dict[str, Source]] = {}
-        self._names: Final[dict[frozenset[str], set[str]]] = {}  # as many as there are ways to leave fields out
 
     def view(self, raw: Raw) -> NodeCache:
         """Read one as it came. Raises ValidationError."""
@@ -32,17 +32,11 @@ class NodeCacheReader:
         }
         cache = NodeCache.model_validate({**raw, **parts})
         for part in (cache.spec, cache.status):
-            object.__setattr__(part, "datasets", tuple(map(self._compacted, part.datasets)))
+            object.__setattr__(part, "datasets", tuple(map(_compacted, part.datasets)))
+        status = cache.status
+        for one in (cache, cache.metadata, cache.spec, status, status.memory, status.hardware, *status.conditions):
+            share_names(one)
         return cache
-
-    def _compacted(self, row: Row) -> Row:
-        self._share_names(row)
-        return compacted(row)
-
-    def _share_names(self, row: BaseModel) -> None:
-        """Have rows in which the same fields are given share the set of their names, a fifth of a row."""
-        given = row.__pydantic_fields_set__
-        object.__setattr__(row, "__pydantic_fields_set__", self._names.setdefault(frozenset(given), given))
 
     def _row(self, row: object) -> object:
         if not isinstance(row, dict):
@@ -67,9 +61,17 @@ class NodeCacheReader:
         return source
 
 
+def _compacted(row: Row) -> Row:
+    if isinstance(row, NodeDataset):
+        object.__setattr__(row, "groups", compacted(row.groups))
+    return compacted(row)
+
+
 def _shared(value: object) -> object:
     if isinstance(value, str):
         return intern(value)
+    if isinstance(value, dict):
+        return {name: _shared(one) for name, one in value.items()}
     if isinstance(value, Sequence):
         return [intern(one) if isinstance(one, str) else one for one in value]
     return value

@@ -36,11 +36,10 @@ class MirrorTable(Generic[T]):
     Two sources tell of an object, a watch and the answers to our own writes, and neither waits for the other. The
     newest state counts (``resourceVersion``), and what was deleted stays deleted: its UID is remembered.
 
-    Of the same state the first row stays, unless the table ``prefers_newest``.
+    Of the same state the first row stays.
     """
 
-    def __init__(self, *, prefers_newest: bool = False) -> None:
-        self._prefers_newest: Final = prefers_newest
+    def __init__(self) -> None:
         self._rows: Final[dict[str, T]] = {}
         self._gone: Final[dict[str, None]] = {}
         self._listeners: Final[list[Listener[T]]] = []
@@ -64,7 +63,7 @@ class MirrorTable(Generic[T]):
         before, now = identity_of(old), identity_of(view)
         if view is not None and (now.uid in self._gone or now.is_older_than(before)):
             return
-        if not self._prefers_newest and now.version and now == before and old == view:
+        if now.version and now == before and old == view:
             return  # told by both: what was worked out of the one row holds for the other, and is not worked out again
         if old is not None and before.uid != now.uid:
             self._bury(before.uid)
@@ -130,8 +129,7 @@ class ClusterState:
         self.datasets: Final[MirrorTable[Dataset | InvalidDataset]] = MirrorTable()
         self.dataset_classes: Final[MirrorTable[DatasetClass | InvalidClass]] = MirrorTable()
         self.tuning_profiles: Final[MirrorTable[ProfileView]] = MirrorTable()
-        # A watch's rows take a third of the memory of those that answers bring.
-        self.node_caches: Final[MirrorTable[NodeCache]] = MirrorTable(prefers_newest=True)
+        self.node_caches: Final[MirrorTable[NodeCache]] = MirrorTable()
         self.nodes: Final[MirrorTable[NodeView]] = MirrorTable()
         self.pods: Final[MirrorTable[PodView]] = MirrorTable()
         self.training_jobs: Final[MirrorTable[TrainingJob | InvalidTrainingJob]] = MirrorTable()

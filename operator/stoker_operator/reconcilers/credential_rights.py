@@ -39,6 +39,20 @@ class _Change:
     apply: _Bodies = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class _RightsSeen:
+    """Whether all nodes of a Dataset could read what it names, by the rights that the mirror had at ``stamp``."""
+
+    plan: DatasetPlan
+    named: tuple[NamedCredentials, ...]
+    stamp: tuple[int, ...]
+    answer: bool
+
+    def still_holds(self, plan: DatasetPlan, named: tuple[NamedCredentials, ...], stamp: tuple[int, ...]) -> bool:
+        """Tell whether another plan asks the same."""
+        return self.stamp == stamp and self.plan.nodes() is plan.nodes() and self.named == named
+
+
 class CredentialRights:
     """Roles and RoleBindings, compared with the mirror of them pass by pass.
 
@@ -60,10 +74,13 @@ class CredentialRights:
         self._bodies: Final[dict[NamedCredentials, _Bodies]] = {}
         self._basis: object = None
         self._actions: list[KeyedAction] = []
-        self._written: Final[dict[str, tuple[DatasetPlan, tuple[int, ...], bool]]] = {}
+        self._written: Final[dict[str, _RightsSeen]] = {}
 
     def actions(self, view: ClusterView, plans: Mapping[str, DatasetPlan]) -> Generator[None, None, list[KeyedAction]]:
         """Return, after steps of some milliseconds, what would write the rights that differ."""
+        if len(self._written) > len(plans):
+            for key in self._written.keys() - plans.keys():
+                del self._written[key]
         changed = yield from self._readers.update(view, plans)
         for named in changed:
             self._settle(named)
@@ -103,14 +120,19 @@ class CredentialRights:
 
     def is_written(self, plan: DatasetPlan) -> bool:
         """Tell whether all nodes that are to have this Dataset may read what it names, as far as the mirror knows."""
-        found = list(named_by(plan.dataset.metadata.namespace, plan.dataset.spec.source.credentials))
+        known, stamp = self._written.get(plan.dataset.key), self._stamp()
+        if known is not None and known.plan is plan and known.stamp == stamp:
+            return known.answer
+        home, credentials = plan.dataset.metadata.namespace, plan.dataset.spec.source.credentials
+        found = tuple(named_by(home, credentials))
         if not found:
-            self._written.pop(plan.dataset.key, None)
-            return True
-        known = self._written.get(plan.dataset.key)
-        if known is None or known[0] is not plan or known[1] != self._stamp():
-            known = self._written[plan.dataset.key] = (plan, self._stamp(), self._is_written(plan, found))
-        return known[2]
+            answer = True
+        elif known is not None and known.still_holds(plan, found, stamp):
+            answer = known.answer  # thousands of nodes are not looked through for what one of them reports
+        else:
+            answer = self._is_written(plan, found)
+        self._written[plan.dataset.key] = _RightsSeen(plan, found, stamp, answer)
+        return answer
 
     def _is_written(self, plan: DatasetPlan, found: Sequence[NamedCredentials]) -> bool:
         nodes, has_account = plan.nodes(), self._state.node_accounts.get

@@ -41,6 +41,15 @@ class _Refusal:
     due: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """The action of a write, and whether a listing waits for it."""
+
+    write: NodeCacheWrite
+    lists: bool
+    action: KeyedAction
+
+
 class NodeCachePlans:
     """The plans of all nodes; ``clock`` gives seconds since the epoch."""
 
@@ -53,19 +62,28 @@ class NodeCachePlans:
         self._clock: Final = clock
         self._wake: Final = wake
         self._refused: Final[dict[str, dict[str, _Refusal]]] = {}  # node -> UID
-        self._made: dict[str, tuple[NodeCacheWrite, KeyedAction]] = {}  # the actions of the last pass
+        self._made: dict[str, _Wish] = {}  # of the last pass
 
     def actions(self, writes: Iterable[NodeCacheWrite], awaited: Collection[str] = ()) -> Iterator[KeyedAction]:
-        """Return what would write the NodeCaches that differ; held pods wait for the nodes in ``awaited``."""
+        """Return what would write the NodeCaches that differ; held pods wait for the nodes in ``awaited``.
+
+        All nodes of a Dataset wait for the one that lists it.
+        """
         before, self._made = self._made, {}
         for write in writes:
             node = write.node.name
-            priority = WritePriority.START if node in awaited else WritePriority.PLAN
             known = before.get(node)  # thousands may wait for the budget, and be wished for again in each pass
-            if known is None or known[0] is not write or known[1].priority is not priority:
-                known = (write, self._action(write, priority))
+            lists = known.lists if known is not None and known.write is write else self._lists(write)
+            priority = WritePriority.START if lists or node in awaited else WritePriority.PLAN
+            if known is None or known.write is not write or known.action.priority is not priority:
+                known = _Wish(write, lists, self._action(write, priority))
             self._made[node] = known
-            yield known[1]
+            yield known.action
+
+    def _lists(self, write: NodeCacheWrite) -> bool:
+        """Tell whether it asks the node for a listing that it has not been asked for yet."""
+        asked = {entry.listing_id for entry in self._there(write.node.name).values()}
+        return any(entry.listing_id and entry.listing_id not in asked for entry in write.spec.datasets)
 
     def _action(self, write: NodeCacheWrite, priority: WritePriority) -> KeyedAction:
         node = write.node.name

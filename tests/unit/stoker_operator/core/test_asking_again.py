@@ -1,10 +1,14 @@
 """What was decided is kept until what it depends on changes, and is asked again then, whatever else is as it was."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+
+import pytest
 
 from stoker_operator.core.dataset_decision import Decision
 from stoker_operator.core.kept_decision import KeptDecision
 from stoker_operator.core.node_roles import Role
+from stoker_operator.core.node_room import KeepRoom
+from stoker_operator.core.placement import Draft
 from stoker_operator.core.views import ClusterView
 from tests.unit.stoker_operator.builders import (
     NOW,
@@ -37,6 +41,18 @@ def answer(work: Generator[None, None, Decision]) -> Decision:
             return decision
 
 
+def note_turns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that gets the key of each Dataset that takes its turn."""
+    turns, keep = list[str](), Draft.keep
+
+    def noted(draft: Draft, room: KeepRoom) -> Iterator[None]:
+        turns.append(draft.dataset.key)
+        return keep(draft, room)
+
+    monkeypatch.setattr(Draft, "keep", noted)
+    return turns
+
+
 def test_a_cold_replica_moves_when_the_free_room_of_another_node_alone_changes() -> None:
     kept, nodes = KeptDecision(), [make_node("a"), make_node("b")]
     cold = make_cache("a", (given(ONE), report(ONE, warm=0)), room=0)
@@ -54,6 +70,29 @@ def test_a_replica_stays_where_it_is_when_the_free_room_of_others_grows() -> Non
     decide(kept, make_view(ONE, *nodes, holding, make_cache("b", room=0)))
     later = decide(kept, make_view(ONE, *nodes, holding, make_cache("b", room=9 * SIZE)), NOW + 1.0)
     assert later.plans[ONE.key].placement.roles == {"a": Role.REPLICA}
+
+
+def test_a_full_cold_node_of_a_dataset_for_all_nodes_is_not_asked_about_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset, kept, turns = listed(make_dataset(cache={"replicas": "all"})), KeptDecision(), note_turns(monkeypatch)
+    full = make_cache("a", (given(dataset), report(dataset, warm=0)), room=0)
+    nodes = [make_node("a"), make_node("b")]
+    decide(kept, make_view(dataset, *nodes, full, make_cache("b")))
+    taken = len(turns)
+    later = decide(kept, make_view(dataset, *nodes, full, make_cache("b", room=9 * SIZE)), NOW + 1.0)
+    assert later.plans[dataset.key].placement.roles == {"a": Role.REPLICA, "b": Role.REPLICA}
+    assert len(turns) == taken
+
+
+def test_a_node_of_a_dataset_for_all_nodes_that_lost_its_data_stays_without_another_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dataset, kept, turns = listed(make_dataset(cache={"replicas": "all"})), KeptDecision(), note_turns(monkeypatch)
+    others = (make_node("a"), make_node("b"), make_cache("b", (given(dataset), report(dataset))))
+    decide(kept, make_view(dataset, *others, make_cache("a", (given(dataset), report(dataset)))))
+    taken = len(turns)
+    later = decide(kept, make_view(dataset, *others, make_cache("a", (given(dataset), report(dataset, warm=0)))))
+    assert later.plans[dataset.key].placement.roles == {"a": Role.REPLICA, "b": Role.REPLICA}
+    assert len(turns) == taken
 
 
 def test_a_listing_that_is_not_written_yet_is_not_asked_for_anew() -> None:

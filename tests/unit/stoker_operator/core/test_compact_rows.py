@@ -32,3 +32,9 @@ def test_a_copy_of_it_may_differ_as_any_copy() -> None:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: type(row).__name__)
 def test_its_fields_take_less_than_half_of_the_memory(row: BaseModel) -> None:
     assert sys.getsizeof(vars(compacted(row))) < sys.getsizeof(vars(row)) / 2
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: type(row).__name__)
+def test_rows_that_give_the_same_fields_have_the_names_of_these_once(row: BaseModel) -> None:
+    again = type(row).model_validate(row.model_dump(exclude_unset=True))
+    assert compacted(again).model_fields_set is compacted(row).model_fields_set

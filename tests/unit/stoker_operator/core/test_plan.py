@@ -159,6 +159,22 @@ def test_only_the_lister_is_asked_to_list() -> None:
     assert sorted(bool(listing_id) for listing_id in ids) == [False, True]
 
 
+def test_until_a_dataset_for_all_nodes_is_listed_only_the_lister_is_told_of_it() -> None:
+    decision = decided(make_dataset(cache={"replicas": "all"}), make_node("a"), make_node("b"))
+    told = [one.listing_id for write in decision.nodes.writes for one in write.spec.datasets]
+    assert len(told) == 1
+    assert told[0]
+
+
+def test_a_node_with_a_pod_is_told_of_a_dataset_for_all_nodes_that_is_not_listed() -> None:
+    dataset = make_dataset(cache={"replicas": "all"})
+    nodes = make_node("a"), make_node("b")
+    lister = next(name for name, write in writes(dataset, *nodes).items() if write.spec.datasets)
+    other = "b" if lister == "a" else "a"
+    pod = PodView("vision", "p", node=other, volumes=(dataset.key,))
+    assert [one.name for one in writes(dataset, *nodes, pod)[other].spec.datasets] == [dataset.metadata.name]
+
+
 def test_a_dataset_without_replicas_is_listed_all_the_same() -> None:
     assert entry("a", make_dataset(cache={"replicas": 0}), make_node("a")).listing_id
 

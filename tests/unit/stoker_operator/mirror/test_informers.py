@@ -1,4 +1,4 @@
-"""When the API server was away, the mirror knows since when it answers again."""
+"""Of an API server that was away the mirror knows since when it answers, and nothing is in memory twice."""
 
 import asyncio
 
@@ -6,9 +6,13 @@ import pytest
 
 from stoker_kube.errors import Unavailable
 from stoker_kube.resources import NODES, PODS, Kind
+from stoker_operator.core.plan import NodeCacheWrite
+from stoker_operator.core.views import NodeView
 from stoker_operator.mirror.informers import Informers
 from stoker_operator.mirror.state import ClusterState
+from stoker_operator.writer import Writer
 from tests.fakes.kube import FakeKube
+from tests.unit.stoker_operator.builders import given, listed, make_cache, make_dataset
 
 
 async def heard_since(failing: Kind) -> float:
@@ -32,3 +36,19 @@ async def test_it_is_the_attempt_that_nodes_were_listed_by() -> None:
 @pytest.mark.expected_logs("is interrupted")
 async def test_another_kind_says_nothing_of_the_server() -> None:
     assert await heard_since(PODS) == 0.0
+
+
+async def test_what_a_watch_says_again_of_an_answer_to_our_own_write_is_not_kept_twice() -> None:
+    kube, state = FakeKube(), ClusterState("stoker")
+    spec = make_cache("a", (given(listed(make_dataset())), None)).spec
+    answer = await Writer(kube).node_cache(NodeCacheWrite(NodeView("a"), spec, create=True))
+    state.node_caches.put(answer.key, answer)
+    informers = Informers(kube, state)
+    async with asyncio.TaskGroup() as tasks:
+        running = informers.start(tasks)
+        await informers.wait_synced()
+        listed_ones = [informer.mirror for informer in informers._all if "a" in informer.mirror]
+        for task in running:
+            task.cancel()
+    assert [mirror["a"] is answer for mirror in listed_ones] == [True]
+    assert state.node_caches.get("a") is answer

@@ -67,14 +67,6 @@ def test_a_state_that_is_told_twice_stays_the_same_object() -> None:
     assert state.pods.get("s") is first
 
 
-def test_of_a_node_cache_the_row_that_came_last_stays() -> None:
-    state = ClusterState("stoker")
-    first, again = cache("7", "a:1"), cache("7", "a:1")
-    state.node_caches.put("a", first)
-    state.node_caches.put("a", again)
-    assert state.node_caches.get("a") is again
-
-
 def test_a_watch_event_that_was_overtaken_by_our_own_write_is_ignored() -> None:
     state = ClusterState("stoker")
     state.node_caches.put("a", cache("11", "new"))
