@@ -9,8 +9,6 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 # Bytes of a body that wait in memory before the socket is left alone.
 _MOST_HELD = 512 * 1024
-# Bytes that are taken from a socket at once: a small body, head and all.
-RECEIVED = 256 * 1024
 # Bytes of a head: S3's are below 2 KiB, and what users add to an object is 2 KiB at most.
 _MOST_HEAD = 64 * 1024
 # Lower statuses are of interim responses.
@@ -47,8 +45,8 @@ class ResponseReader:
         self._held: list[bytes] = []
         self._head_bytes = 0
 
-    def feed(self, data: bytes | memoryview) -> None:
-        """Parse what has come; nothing of it is kept but copies. Raises HttpProtocolError."""
+    def feed(self, data: bytes) -> None:
+        """Parse what has come. Raises HttpProtocolError."""
         if self.complete:
             raise HttpProtocolError("bytes that nobody asked for")
         self.heard = True
@@ -113,17 +111,14 @@ def _lower(name: bytes) -> str:
     return name.decode("latin-1").lower()
 
 
-class HttpConnection(asyncio.BufferedProtocol):
+class HttpConnection(asyncio.Protocol):
     """A client's connection: ``ask``, then ``chunks`` or ``whole``, and again as long as it is ``usable``.
 
-    All raise OSError (TimeoutError too) and HttpProtocolError; the caller then closes it. ``received``: where bytes
-    come from the socket, to be parsed at once; all connections of an event loop may have the same.
+    All raise OSError (TimeoutError too) and HttpProtocolError; the caller then closes it.
     """
 
-    def __init__(self, received: memoryview) -> None:
+    def __init__(self) -> None:
         self.response = ResponseReader()
-        self._received = received
-        self._in_one = False  # nobody waits for less than the whole body
         self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
@@ -161,12 +156,8 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     async def whole(self) -> list[bytes]:
         """Return the body once all of it has come: of one that is known to be small."""
-        self._in_one = True
-        try:
-            while not self.response.complete:
-                await self._moved()
-        finally:
-            self._in_one = False
+        while not self.response.complete:
+            await self._moved()
         return self.response.take()
 
     @property
@@ -191,22 +182,17 @@ class HttpConnection(asyncio.BufferedProtocol):
         """See asyncio.Protocol."""
         self._transport = cast(asyncio.Transport, transport)
 
-    def get_buffer(self, sizehint: int) -> memoryview:
-        """See asyncio.BufferedProtocol."""
-        return self._received
-
-    def buffer_updated(self, nbytes: int) -> None:
-        """See asyncio.BufferedProtocol."""
+    def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol."""
         self._last = self._loop.time()
         try:
-            self.response.feed(self._received[:nbytes])
+            self.response.feed(data)
         except HttpProtocolError as error:
             self._fail(error)
         if self.response.held_bytes > _MOST_HELD and not self._paused:
             self._transport.pause_reading()
             self._paused = True
-        if self.response.complete or self._failure is not None or not self._in_one:
-            self._wake()
+        self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio.Protocol."""

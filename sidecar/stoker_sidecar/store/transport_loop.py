@@ -14,7 +14,7 @@ from stoker_sidecar.errors import InvalidSource, SourceError
 from stoker_sidecar.store.base import SMALL, WriteChunk, in_chunks
 from stoker_sidecar.store.connection import USER_AGENT
 from stoker_sidecar.store.core.s3_responses import broken_off, unreachable
-from stoker_sidecar.store.http_connection import RECEIVED, HttpConnection, HttpProtocolError
+from stoker_sidecar.store.http_connection import HttpConnection, HttpProtocolError
 from stoker_sidecar.store.transport import KEEP_ALIVE, HttpRequest, HttpResponse, Peer, until_the_head
 
 _PORTS = {"http": 80, "https": 443}
@@ -36,7 +36,6 @@ class LoopTransport:
         self._tls = tls if url.scheme == "https" else None
         self._addresses = HostAddresses(self._name, url.port or _PORTS[url.scheme])
         self._standing = f"host: {peer.address.host}\r\nuser-agent: {USER_AGENT}\r\naccept-encoding: identity\r\n"
-        self._received = memoryview(bytearray(RECEIVED))
         self._idle: dict[HttpConnection, float] = {}  # and since when, by the loop's clock: the longest first
         self._sweep: asyncio.TimerHandle | None = None  # one for all: a timer a request costs as much as its parsing
         self._closed = False
@@ -94,7 +93,7 @@ class LoopTransport:
         name = self._name if self._tls is not None else None
         loop = asyncio.get_running_loop()
         _, connection = await loop.create_connection(
-            lambda: HttpConnection(self._received), sock=its_socket, ssl=self._tls, server_hostname=name
+            HttpConnection, sock=its_socket, ssl=self._tls, server_hostname=name
         )
         return connection
 
