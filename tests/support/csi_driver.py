@@ -27,6 +27,7 @@ from stoker_sidecar.volumes.report_volumes import ReportVolumes
 from stoker_sidecar.volumes.synchronization import Changes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from tests.fakes.volumes import UID, Clock, FakeKeeper, FakePlan, node_dataset
+from tests.support.layer_forms import best_form
 
 FILES = {"train/0.png": b"zero", "train/1.png": b"one", "labels.csv": b"0,1\n"}
 
@@ -110,7 +111,7 @@ async def running_driver(
     plan = FakePlan(clock)
     plan.add(node_dataset(version=info.digest))
     table = MountTable(folder / "state" / "mounts.json")
-    overlays = Overlays(folder / "state" / "metadata", folder / "mnt", lambda: None)
+    overlays = Overlays(folder / "state" / "metadata", folder / "mnt", lambda: None, form=best_form())
     sources = MountSources(keeper or FakeKeeper(), overlays, table, folder / "mnt", modes)
     mounted = MountedVolumes(table, sources, Mounter(mounts), CacheFolders([folder / "cache"]).find)
     publisher = Publisher(plan, mounted, clock=clock)

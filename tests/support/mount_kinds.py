@@ -8,6 +8,7 @@ from pathlib import Path
 from stoker_sidecar.linux import mounts, overlay
 from stoker_sidecar.volumes import metadata_layer
 from tests.support.keeper import Keeper
+from tests.support.layer_forms import best_form
 from tests.support.true_fetcher import true_fetcher
 from tests.support.versions import VersionFolder
 
@@ -59,7 +60,7 @@ def _source(kind: str, folder: Path, version: VersionFolder, keeper: Keeper) -> 
         return tree
     fuse = keeper.serve(version)
     if kind.endswith("overlay"):
-        metadata_layer.build(version.manifest, folder / "metadata")
+        metadata_layer.build(version.manifest, folder / "metadata", form=best_form())
         overlay.mount(overlay.OverlayLayers(folder / "metadata", tree, fuse), folder / "overlay")
         return folder / "overlay"
     return fuse

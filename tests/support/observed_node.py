@@ -21,6 +21,7 @@ from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.access_protocol import SOCKET
 from tests.fakes.volumes import UID, publish_request
 from tests.support.csi_driver import FILES, node_folder, write_version
+from tests.support.layer_forms import best_form
 from tests.support.waiting import eventually
 
 NOBODY = 0  # no process is of the sidecar's family: readers of a test are the test's own
@@ -118,7 +119,7 @@ def _mounted(folder: Path, mode: MountMode, digest: str) -> Iterator[Path]:
         return
     mountpoint, layers = folder / "mnt" / UID / (digest + overlay.SUFFIX), _layers(folder, paths.tree)
     layers.fuse.mkdir()
-    metadata_layer.build(paths.manifest, layers.metadata)
+    metadata_layer.build(paths.manifest, layers.metadata, form=best_form())
     overlay.mount(layers, mountpoint)
     try:
         yield mountpoint

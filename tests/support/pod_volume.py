@@ -17,6 +17,7 @@ from stoker_sidecar.wire.keeper_client import KeeperClient
 from tests.fakes.volumes import Clock, FakePlan, node_dataset, publish_request
 from tests.support.agentless_node import AgentlessNode, NodeVersion
 from tests.support.keeper import Keeper
+from tests.support.layer_forms import best_form
 from tests.support.waiting import eventually_async
 
 
@@ -75,7 +76,7 @@ class PodVolume:
             plan.add(node_dataset(uid=self._version.uid, version=self._version.digest))
         state: Path = keeper.folder / "state"
         table = MountTable(state / "mounts.json")
-        overlays = Overlays(state / "metadata", keeper.mount_root, lambda: None)
+        overlays = Overlays(state / "metadata", keeper.mount_root, lambda: None, form=best_form())
         client = KeeperClient(keeper.run_dir / "keeper.sock")
         sources = MountSources(client, overlays, table, keeper.mount_root, self._modes)
         find = CacheFolders([keeper.folder / "cache"]).find

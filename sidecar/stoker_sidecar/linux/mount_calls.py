@@ -34,11 +34,12 @@ _READ_ONLY = 0x1 | 0x2 | 0x4  # MOUNT_ATTR_RDONLY | NOSUID | NODEV
 _ADVICE = {
     errno.EPERM: "the sidecar's container needs privileged: true",
     errno.EACCES: "the sidecar's container needs privileged: true",
-    errno.ENODEV: "the kernel has no such file system: load its module on the node (modprobe fuse)",
+    errno.ENODEV: "the kernel has no such file system: load its module on the node (modprobe fuse, overlay or erofs)",
     errno.ENOENT: "the folder is gone",
     errno.ENOTDIR: "one side is a folder and the other is not",
     errno.ELOOP: "a symbolic link is where the fetcher makes none: look who wrote to the cache folder",
     errno.EINVAL: "nothing is mounted there, or the kernel does not know an option",
+    errno.ENOTBLK: "the kernel mounts no such file system from a file: Linux 6.12 does",
     errno.ENOTCONN: "the FUSE server behind it is dead",
 }
 

@@ -4,7 +4,7 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stoker_sidecar.errors import MountError
@@ -16,6 +16,8 @@ from stoker_sidecar.linux.mountinfo import Mount
 
 FS_TYPE = "overlay"
 SUFFIX = ".overlay"  # of mount points, beside the FUSE mount of the same version
+_IMAGE_TYPE = "erofs"
+_FLAGS = MS_RDONLY | MS_NOSUID | MS_NODEV
 _NAME = "stoker"
 _SEPARATOR = ";"
 
@@ -24,7 +26,8 @@ _SEPARATOR = ";"
 class OverlayLayers:
     """The folders of one version's overlay: metadata layer, finished files, and the FUSE mount that has all.
 
-    ``root``: a folder of another user's, beneath which ``tree`` lies and no link is followed.
+    The metadata layer may be an EROFS image as well, which is mounted from its file (Linux 6.12). ``root``: a folder of
+    another user's, beneath which ``tree`` lies and no link is followed.
     """
 
     metadata: Path
@@ -46,14 +49,16 @@ def mount(layers: OverlayLayers, mountpoint: Path) -> None:
         mountpoint.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise MountError(error.errno or 0, f"preparing the overlay {mountpoint}: {error}") from error
-    with _as_options(layers) as lowerdir:
-        # xino: one device number for the whole tree, or tools that stay on one file system would skip every file.
-        options = f"metacopy=on,redirect_dir=follow,xino=on,lowerdir={lowerdir}"
-        mount_calls.mount(source, str(mountpoint), FS_TYPE, MS_RDONLY | MS_NOSUID | MS_NODEV, options)
+    try:
+        _mount(_with_names_at(mountpoint, layers), source, mountpoint)
+    except MountError:
+        with suppress(MountError):
+            unmount(mountpoint)
+        raise
 
 
 def unmount(mountpoint: Path) -> None:
-    """Unmount the overlay and remove its folders; nothing to do is no error. Raises MountError."""
+    """Unmount the overlay, its image below it, and remove its folders; nothing to do is no error. Raises MountError."""
     for _ in _rows(mountpoint):
         mount_calls.detach(str(mountpoint))
     with suppress(OSError):  # another version's, or not there
@@ -68,7 +73,7 @@ def forget_names(mountpoint: Path) -> None:
     known. Changing a mount's super block drops the names that are not in use (reconfigure_super() in fs/super.c), and
     an overlay's inodes go with their last name; nothing else is changed, and open files stay as they are.
     """
-    mount_calls.mount("", str(mountpoint), "", MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV)
+    mount_calls.mount("", str(mountpoint), "", MS_REMOUNT | _FLAGS)
 
 
 def is_dead(row: Mount) -> bool:
@@ -86,6 +91,24 @@ def is_dead(row: Mount) -> bool:
 def is_ours(row: Mount) -> bool:
     """Tell whether a row of mountinfo is an overlay of ours."""
     return row.fs_type == FS_TYPE and row.source.startswith(_NAME + _SEPARATOR)
+
+
+def _with_names_at(mountpoint: Path, layers: OverlayLayers) -> OverlayLayers:
+    """Mount a metadata layer that is an image where the overlay will cover it.
+
+    So whoever unmounts the overlay finds both at one place, also after a crash in between.
+    """
+    if not layers.metadata.is_file():
+        return layers
+    mount_calls.mount(str(layers.metadata), str(mountpoint), _IMAGE_TYPE, _FLAGS)
+    return replace(layers, metadata=mountpoint)
+
+
+def _mount(layers: OverlayLayers, source: str, mountpoint: Path) -> None:
+    with _as_options(layers) as lowerdir:
+        # xino: one device number for the whole tree, or tools that stay on one file system would skip every file.
+        options = f"metacopy=on,redirect_dir=follow,xino=on,lowerdir={lowerdir}"
+        mount_calls.mount(source, str(mountpoint), FS_TYPE, _FLAGS, options)
 
 
 def _source(layers: OverlayLayers) -> str:

@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from enum import StrEnum
 from pathlib import Path
 
 from stoker_sidecar.errors import CacheError, ManifestInvalid, MountError
@@ -17,15 +18,13 @@ from stoker_sidecar.linux.confinement import Confinement
 from stoker_sidecar.linux.landlock import TcpAccess
 from stoker_sidecar.linux.libc import end_with_parent
 from stoker_sidecar.version.manifest import ROOT_INO, Entry, Manifest
-from stoker_sidecar.version.objects import skip_reason
+from stoker_sidecar.version.objects import PATH_MAX, skip_reason
+from stoker_sidecar.volumes.metadata_folder import FolderDraft
+from stoker_sidecar.volumes.metadata_image import ImageDraft
 from stoker_sidecar.wire.disk_floor import FLOOR_BYTES, FLOOR_INODES, NO_FLOOR, DiskFloor, DiskSpace, Floor
 
 _BUILDING = ".building"
 _NO_TCP = TcpAccess.BIND | TcpAccess.CONNECT
-_DIR_MODE = 0o555
-_FILE_MODE = 0o444
-# An ext4 inode of 256 bytes holds attributes of a path up to 28 bytes; longer ones take a block of their own.
-_BYTES_AN_ENTRY = 4096 + 256
 # Others live on that disk too: the layer may take half of what is free.
 _SHARE = 2
 # A tenth of the CPU that another process gets on a busy node: the layer must not slow down training, but training waits
@@ -33,24 +32,38 @@ _SHARE = 2
 _NICE = 10
 
 
-def build(manifest: Path, folder: Path, floor: DiskFloor = NO_FLOOR) -> int:
-    """Make the layer at ``folder``, which appears by rename when it is whole; number of entries.
+class LayerForm(StrEnum):
+    """What a metadata layer is: an image that the kernel mounts from its file, or a folder of placeholders."""
+
+    IMAGE = "image"
+    FOLDER = "folder"
+
+
+# An ext4 inode of 256 bytes holds attributes of a path up to 28 bytes; longer ones take a block of their own. In an
+# image it is 250 bytes and three times the path.
+_BYTES_AN_ENTRY = {LayerForm.IMAGE: 512, LayerForm.FOLDER: 4096 + 256}
+
+
+def build(manifest: Path, layer: Path, floor: DiskFloor = NO_FLOOR, form: LayerForm = LayerForm.FOLDER) -> int:
+    """Make the layer at ``layer``, which appears by rename when it is whole; number of entries.
 
     ``floor``: what is to be left free of the disk. Raises ManifestInvalid, and MountError when the disk has no room or
     refuses.
     """
-    draft = folder.with_name(folder.name + _BUILDING)
+    draft = layer.with_name(layer.name + _BUILDING)
     source = Manifest.open(manifest)
     try:
         _clear(draft)
         draft.parent.mkdir(parents=True, exist_ok=True)
-        check_room(source.last_ino, os.statvfs(draft.parent), floor)
-        _fill(source, draft)
-        draft.rename(folder)
+        room = check_room(source.last_ino, os.statvfs(draft.parent), floor, form)
+        making: FolderDraft | ImageDraft = ImageDraft(draft, room) if form is LayerForm.IMAGE else FolderDraft(draft)
+        with making:
+            _fill(source, making)
+        draft.rename(layer)
     except OSError as error:
         _clear(draft)
-        raise MountError(error.errno or 0, f"building the metadata layer {folder}: {error.strerror}") from error
-    except CacheError:
+        raise MountError(error.errno or 0, f"building the metadata layer {layer}: {error.strerror}") from error
+    except (CacheError, MountError):
         _clear(draft)
         raise
     finally:
@@ -58,103 +71,80 @@ def build(manifest: Path, folder: Path, floor: DiskFloor = NO_FLOOR) -> int:
     return source.last_ino
 
 
-def remove(folder: Path) -> None:
+def remove(layer: Path) -> None:
     """Delete a layer or what is left of one; nothing to do is no error. Raises OSError."""
-    draft = folder.with_name(folder.name + _BUILDING)
+    draft = layer.with_name(layer.name + _BUILDING)
     with suppress(FileNotFoundError):
-        folder.rename(draft)  # at once not ready any more
+        layer.rename(draft)  # at once not ready any more
     _clear(draft)
 
 
-def is_draft(folder: Path) -> bool:
-    """Whether a folder beside the layers is an unfinished one."""
-    return folder.name.endswith(_BUILDING)
+def is_draft(layer: Path) -> bool:
+    """Whether what lies beside the layers is an unfinished one."""
+    return layer.name.endswith(_BUILDING)
 
 
-def check_room(entries: int, disk: os.statvfs_result, floor: DiskFloor) -> None:
-    """Raise MountError when a layer of so many entries would take more than half of what is free above the floor."""
+def check_room(entries: int, disk: os.statvfs_result, floor: DiskFloor, form: LayerForm = LayerForm.FOLDER) -> int:
+    """Return the bytes that a layer of so many entries may take, half of what is free above the floor.
+
+    Raises MountError when it would take more, or more than half of the inodes.
+    """
     block = disk.f_frsize
     space = DiskSpace(disk.f_bavail * block, disk.f_blocks * block, disk.f_favail, disk.f_files)
     inodes, free = floor.inodes_left(space), floor.bytes_left(space)
-    if entries * _SHARE > inodes or entries * _BYTES_AN_ENTRY * _SHARE > free:
+    need, files = entries * _BYTES_AN_ENTRY[form], entries if form is LayerForm.FOLDER else 1
+    if files * _SHARE > inodes or need * _SHARE > free:
         raise MountError(
             0,
-            f"a metadata layer of {entries} entries takes as many inodes and up to "
-            f"{entries * _BYTES_AN_ENTRY >> 20} MiB, which is more than half of the {inodes} inodes and "
-            f"{free >> 20} MiB that are free above the floor: make room, lower sidecar.floor, or set "
-            "sidecar.overlay to Off",
+            f"a metadata layer of {entries} entries takes {files} inodes and up to {need >> 20} MiB, which is more "
+            f"than half of the {inodes} inodes and {free >> 20} MiB that are free above the floor: make room, lower "
+            "sidecar.floor, or set sidecar.overlay to Off",
         )
+    return free // _SHARE
 
 
-def _fill(manifest: Manifest, draft: Path) -> None:
-    """One pass in canonical order.
-
-    Each open folder has a descriptor, so that names stay short and no path is too long.
-    """
+def _fill(manifest: Manifest, draft: FolderDraft | ImageDraft) -> None:
+    """One pass in canonical order."""
     root = manifest.entry(ROOT_INO)
-    draft.mkdir(mode=0o700)
-    stack = [(os.open(draft, os.O_RDONLY | os.O_DIRECTORY), root)]
+    if root is None:
+        raise ManifestInvalid("the manifest has no root: fetch the version again")
+    draft.enter(root)
+    folders = [ROOT_INO]
     for path, entry in manifest.walk():
         _check_name(path, entry)
-        while stack[-1][1] is not None and stack[-1][1].ino != entry.parent:
-            _leave(*stack.pop())
-        folder = stack[-1][0]
+        while folders[-1] != entry.parent:
+            draft.leave()
+            folders.pop()
         if entry.is_dir:
-            os.mkdir(entry.name, 0o700, dir_fd=folder)
-            stack.append((os.open(entry.name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=folder), entry))
+            draft.enter(entry)
+            folders.append(entry.ino)
         else:
-            _place(folder, path, entry)
-    while stack:
-        _leave(*stack.pop())
+            draft.place(path, entry)
+    for _ in folders:
+        draft.leave()
+    draft.finish()
 
 
 def _check_name(path: bytes, entry: Entry) -> None:
     """Raise ManifestInvalid for a name that leads elsewhere: the manifest lies in a folder of the fetcher's."""
-    if b"/" in entry.name or skip_reason(path, 0) is not None:
+    # Those of the folders above were looked at before.
+    if b"/" in entry.name or skip_reason(entry.name, 0) is not None or len(path) > PATH_MAX:
         raise ManifestInvalid(f"the manifest's path {path[:200]!r} cannot be a file: fetch the version again")
 
 
-def _leave(folder: int, entry: Entry | None) -> None:
-    """Mode and times last, since every child that is made changes them."""
-    os.fchmod(folder, _DIR_MODE)
-    if entry is not None:
-        os.utime(folder, ns=(entry.mtime_ns, entry.mtime_ns))
-    os.close(folder)
-
-
-def _place(folder: int, path: bytes, entry: Entry) -> None:
-    fd = os.open(entry.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE, dir_fd=folder)
-    try:
-        os.ftruncate(fd, entry.size)
-        os.setxattr(fd, "trusted.overlay.metacopy", b"")
-        # Absolute: only so are the data layers searched.
-        os.setxattr(fd, "trusted.overlay.redirect", b"/" + path)
-        for name, value in source_attributes(path, entry):
-            os.setxattr(fd, name, value)
-        os.utime(fd, ns=(entry.mtime_ns, entry.mtime_ns))
-    except OSError as error:  # a path of thousands of bytes does not fit into an attribute
-        raise OSError(error.errno, f"{error.strerror} at the file {path[:200]!r}") from error
-    finally:
-        os.close(fd)
-
-
-def source_attributes(path: bytes, entry: Entry) -> list[tuple[bytes, bytes]]:
-    """Where a file comes from, as the FUSE server tells it too. Pure."""
-    rows = [(b"user.stoker.key", path), (b"user.stoker.etag", entry.etag.encode())]
-    if entry.version_id:
-        rows.append((b"user.stoker.version", entry.version_id.encode()))
-    return rows
-
-
-def _clear(folder: Path) -> None:
+def _clear(layer: Path) -> None:
     with suppress(FileNotFoundError):
-        shutil.rmtree(folder)
+        if layer.is_dir():
+            shutil.rmtree(layer)
+        else:
+            layer.unlink()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Build or remove a layer; return the exit code. What went wrong is on standard error, one sentence."""
     parser = argparse.ArgumentParser(prog="stoker_sidecar.volumes.metadata_layer", description=__doc__)
-    parser.add_argument("--folder", type=Path, required=True, help="where the layer is or will be")
+    parser.add_argument("--layer", type=Path, required=True, help="where the layer is or will be")
+    parser.add_argument("--form", type=LayerForm, choices=list(LayerForm), default=LayerForm.FOLDER, help="what it is")
     for name, text in (("--floor-bytes", FLOOR_BYTES), ("--floor-inodes", FLOOR_INODES)):
         parser.add_argument(name, type=Floor.parse, default=Floor(), help=text.replace("%", "%%"))
     parser.add_argument("--manifest", type=Path, help="build it of this version; without it the layer is removed")
@@ -164,12 +154,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.umask(0)
     try:
         if options.manifest is None:
-            remove(options.folder)
+            remove(options.layer)
         else:
             # The manifest is the fetcher's, and this process is root: it reads beside it and writes layers, no more.
-            options.folder.parent.mkdir(parents=True, exist_ok=True)
-            Confinement([str(options.manifest.parent)], [str(options.folder.parent)]).begin(no_tcp=_NO_TCP)
-            build(options.manifest, options.folder, DiskFloor(options.floor_bytes, options.floor_inodes))
+            options.layer.parent.mkdir(parents=True, exist_ok=True)
+            Confinement([str(options.manifest.parent)], [str(options.layer.parent)]).begin(no_tcp=_NO_TCP)
+            floor = DiskFloor(options.floor_bytes, options.floor_inodes)
+            build(options.manifest, options.layer, floor, options.form)
     except (CacheError, MountError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

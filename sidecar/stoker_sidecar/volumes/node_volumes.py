@@ -12,12 +12,13 @@ from stoker_api.dataset import MountMode
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.linux import mounts
 from stoker_sidecar.volumes.core.publish import VersionKey
+from stoker_sidecar.volumes.metadata_layer import LayerForm
 from stoker_sidecar.volumes.mount_sources import MountSources
 from stoker_sidecar.volumes.mount_table import MountTable
 from stoker_sidecar.volumes.mounted_volumes import MountedVolumes
 from stoker_sidecar.volumes.mounter import Mounter
 from stoker_sidecar.volumes.overlay_renewal import OverlayRenewal, warm_bytes
-from stoker_sidecar.volumes.overlays import Overlays, modes_of, why_no_overlay
+from stoker_sidecar.volumes.overlays import Overlays, find_form, modes_of
 from stoker_sidecar.volumes.publisher import Plan, Publisher
 from stoker_sidecar.volumes.synchronization import Changes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
@@ -133,10 +134,12 @@ def node_volumes(
     long a publish waits for plan and manifest. ``floor``: what metadata layers leave free of their disk. Blocks for
     some milliseconds.
     """
-    why = overlays_refused or why_no_overlay(paths.metadata_root, paths.mount_root)
+    form, why = LayerForm.FOLDER, overlays_refused
+    if not overlays_refused:
+        form, why = find_form(paths.metadata_root, paths.mount_root)
     modes = modes_of(why)
     table = MountTable(paths.mount_table)
-    overlays = Overlays(paths.metadata_root, paths.mount_root, changes.mark, floor=floor.for_metadata())
+    overlays = Overlays(paths.metadata_root, paths.mount_root, changes.mark, floor=floor.for_metadata(), form=form)
     sources = MountSources(KeeperClient(paths.keeper_socket), overlays, table, paths.mount_root, modes)
     mounter = Mounter(mounts, keep_targets=keep_targets)
     mounted = MountedVolumes(table, sources, mounter, folders.find, changes.mark)

@@ -19,7 +19,7 @@ from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.version.objects import ListedObject
 from stoker_sidecar.volumes import metadata_layer
 from stoker_sidecar.volumes.core.publish import VersionKey
-from stoker_sidecar.volumes.metadata_layer import is_draft
+from stoker_sidecar.volumes.metadata_layer import LayerForm, is_draft
 from stoker_sidecar.wire.disk_floor import NO_FLOOR, DiskFloor
 
 log = logging.getLogger(__name__)
@@ -29,6 +29,9 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 # Seconds until a layer that could not be built is tried again: what lacked is mostly room, which others' layers give
 # back.
 _TRY_AGAIN = 300.0
+# Beside the folder of layers that are folders: an agent of before there were images deletes it at its start, as it does
+# with what earlier boots left, and builds its own.
+_IMAGES = ".images"
 _FUSE_DEVICE = Path("/dev/fuse")
 _PROBE = "probe"
 _MISSING, _ARRIVING, _REPAIRED = (f"{_PROBE} {name}" for name in ("missing", "arriving", "repaired"))
@@ -41,9 +44,10 @@ class Overlays:
 
     All methods but ``show``, ``renew``, ``hide`` and ``leftovers`` run in one event loop; those four block and run in
     threads.
-    Layers lie in ``metadata_root``/<boot id>/<uid>/<digest>: none is used after a reboot, when nobody knows what
-    reached the disk. ``on_ready`` is called when a layer was built, or may be by now. ``try_again``: seconds after a
-    failure. ``floor``: what layers leave free of their disk.
+    Layers lie in ``metadata_root``/<boot id>/<uid>/<digest>, or <boot id>.images: none is used after a reboot, when
+    nobody knows what reached the disk. ``on_ready`` is called when a layer was built, or may be by now. ``try_again``:
+    seconds after a failure. ``floor``: what layers leave free of their disk. ``form``: of layers that are built;
+    those of either form that are there are used, as overlays may be mounted that need them.
     """
 
     def __init__(
@@ -54,9 +58,12 @@ class Overlays:
         *,
         try_again: float = _TRY_AGAIN,
         floor: DiskFloor = NO_FLOOR,
+        form: LayerForm = LayerForm.FOLDER,
     ) -> None:
         self._metadata_root = metadata_root
-        self._root = metadata_root / _BOOT_ID.read_text().strip()
+        folders = metadata_root / _BOOT_ID.read_text().strip()
+        self._roots = {LayerForm.FOLDER: folders, LayerForm.IMAGE: folders.with_name(folders.name + _IMAGES)}
+        self._form = form
         self._mount_root = mount_root
         self._on_ready = on_ready
         self._try_again = try_again
@@ -93,14 +100,14 @@ class Overlays:
 
     def built(self) -> tuple[VersionKey, ...]:
         """Return the versions that have a layer."""
-        return tuple((folder.parent.name, folder.name) for folder in self._layers() if not is_draft(folder))
+        return tuple({(layer.parent.name, layer.name): None for layer in self._layers() if not is_draft(layer)})
 
     async def clear_drafts(self) -> None:
         """Delete, after a start, what a killed builder left, and the layers of earlier boots."""
-        old = [folder for folder in _found(self._metadata_root, "*") if folder != self._root]
-        for folder in (*old, *self._layers()):
-            if folder in old or is_draft(folder):
-                await self._remove(folder)
+        old = [folder for folder in _found(self._metadata_root, "*") if folder not in self._roots.values()]
+        for layer in (*old, *self._layers()):
+            if layer in old or is_draft(layer):
+                await self._remove(layer)
 
     def show(self, version: VersionKey, paths: VersionPaths, fuse: Path) -> Path:
         """Mount the overlay over a served FUSE mount, once; return where. Raises MountError."""
@@ -132,11 +139,13 @@ class Overlays:
         return tuple(version for version, found in devices.items() if version not in used and not found & seen)
 
     def _layers(self) -> list[Path]:
-        return _found(self._root, "*/*")
+        return [layer for root in self._roots.values() for layer in _found(root, "*/*")]
 
     def _layer(self, version: VersionKey) -> Path:
+        """Return where its layer is, or will be built."""
         uid, digest = version
-        return self._root / uid / digest
+        places = [root / uid / digest for root in self._roots.values()]
+        return next(filter(is_there, places), self._roots[self._form] / uid / digest)
 
     def _mountpoint(self, version: VersionKey) -> Path:
         uid, digest = version
@@ -157,7 +166,7 @@ class Overlays:
             return
         try:
             await _run(
-                *("--folder", str(self._layer(version))),
+                *("--layer", str(self._layer(version)), "--form", self._form),
                 *("--manifest", str(manifest)),
                 *("--floor-bytes", str(self._floor.bytes)),
                 *("--floor-inodes", str(self._floor.inodes)),
@@ -171,11 +180,20 @@ class Overlays:
         del self._failed[version]
         self._on_ready()
 
-    async def _remove(self, folder: Path) -> None:
+    async def _remove(self, layer: Path) -> None:
         try:
-            await _run("--folder", str(folder))
-        except MountError as error:
-            log.warning("the metadata layer %s was not removed: %s", folder, error)
+            if not await asyncio.to_thread(_removed_at_once, layer):
+                await _run("--layer", str(layer))
+        except (MountError, OSError) as error:
+            log.warning("the metadata layer %s was not removed: %s", layer, error)
+
+
+def _removed_at_once(layer: Path) -> bool:
+    """Delete a layer that is one file, for which a program would take a hundred times as long. Raises OSError."""
+    if not layer.is_file():
+        return False
+    metadata_layer.remove(layer)
+    return True
 
 
 def _found(folder: Path, pattern: str) -> list[Path]:
@@ -214,12 +232,19 @@ def modes_of(why_no_overlay: str, fuse_device: Path = _FUSE_DEVICE) -> tuple[Mou
     return (MountMode.NATIVE, MountMode.OVERLAY, MountMode.FUSE)
 
 
-def why_no_overlay(metadata_root: Path, mount_root: Path) -> str:
-    """Try an overlay: a layer below ``metadata_root``, a mount below ``mount_root``, reads while files come and go.
+def find_form(metadata_root: Path, mount_root: Path) -> tuple[LayerForm, str]:
+    """Try overlays: a layer below ``metadata_root``, a mount below ``mount_root``, reads while files come and go.
 
-    Returns why that does not work, in a sentence; empty when it does: the kernel's version alone says too little.
-    Nothing stays. Blocks for some milliseconds.
+    Returns the best form of metadata layers that works here, and why none does, in a sentence; empty when one does: the
+    kernel's version alone says too little. Nothing stays. Blocks for some milliseconds.
     """
+    if not (why := _why_not(metadata_root, mount_root, LayerForm.IMAGE)):
+        return LayerForm.IMAGE, ""
+    log.info("metadata layers are folders of placeholders, an inode a file, and no images: %s", why)
+    return LayerForm.FOLDER, _why_not(metadata_root, mount_root, LayerForm.FOLDER)
+
+
+def _why_not(metadata_root: Path, mount_root: Path, form: LayerForm) -> str:
     try:
         metadata_root.mkdir(mode=0o700, parents=True, exist_ok=True)
         mount_root.mkdir(parents=True, exist_ok=True)
@@ -227,13 +252,13 @@ def why_no_overlay(metadata_root: Path, mount_root: Path) -> str:
             tempfile.TemporaryDirectory(dir=metadata_root, prefix=_PROBE) as below,
             tempfile.TemporaryDirectory(dir=mount_root, prefix=_PROBE) as above,
         ):
-            _try_overlay(Path(below), Path(above) / (_PROBE + overlay.SUFFIX))
+            _try_overlay(Path(below), Path(above) / (_PROBE + overlay.SUFFIX), form)
     except (MountError, OSError) as error:
         return f"{error}. Overlays need Linux 6.5 and a disk at {metadata_root} that takes trusted.* attributes"
     return ""
 
 
-def _try_overlay(below: Path, mountpoint: Path) -> None:
+def _try_overlay(below: Path, mountpoint: Path, form: LayerForm) -> None:
     layers = overlay.OverlayLayers(below / "layer", below / "tree", below / "fuse")
     for folder in (layers.tree, layers.fuse):
         folder.mkdir()
@@ -245,7 +270,7 @@ def _try_overlay(below: Path, mountpoint: Path) -> None:
         names = (_MISSING, _ARRIVING, _REPAIRED)
         builder.add([ListedObject(name.encode(), len(_CONTENT), 0, "", "") for name in names])
         builder.finish()
-    metadata_layer.build(manifest, layers.metadata)
+    metadata_layer.build(manifest, layers.metadata, form=form)
     try:
         overlay.mount(layers, mountpoint)
         _try_changes(layers, mountpoint)

@@ -11,10 +11,12 @@ import pytest
 
 from stoker_sidecar.errors import MountError
 from stoker_sidecar.version.layout import VersionPaths
+from stoker_sidecar.volumes.metadata_layer import LayerForm
 from stoker_sidecar.volumes.mount_sources import OverlayMounts
 from stoker_sidecar.volumes.overlays import Overlays
 from tests.fakes.volumes import UID, FakeOverlays
 from tests.support.keeper import clear_mounts
+from tests.support.layer_forms import need
 from tests.support.versions import VersionFolder
 from tests.support.waiting import eventually
 
@@ -39,15 +41,16 @@ class OneVersion:
         return self.overlays.show(self.version, self.paths, self.fuse)
 
 
-@pytest.fixture(params=["fake", "real"])
+@pytest.fixture(params=["fake", *LayerForm])
 def one(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OneVersion]:
     on_disk = VersionFolder(tmp_path / "cache" / "datasets" / UID / "versions" / "v", {"a": b"1"})
     version = (UID, on_disk.info.digest)
     fuse = tmp_path / "mnt" / UID / on_disk.info.digest
     fuse.mkdir(parents=True)
     overlays: OverlayMounts = FakeOverlays()
-    if request.param == "real":
-        overlays = Overlays(tmp_path / "meta", tmp_path / "mnt", lambda: None)
+    if isinstance(request.param, LayerForm):
+        need(request.param)
+        overlays = Overlays(tmp_path / "meta", tmp_path / "mnt", lambda: None, form=request.param)
 
     async def build() -> None:
         if isinstance(overlays, FakeOverlays):

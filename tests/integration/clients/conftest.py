@@ -16,6 +16,7 @@ from stoker_sidecar.volumes import metadata_layer
 from tests.support.agentless_node import FETCHER, AgentlessNode, NodeVersion
 from tests.support.client_data import FORMATS
 from tests.support.keeper import Keeper
+from tests.support.layer_forms import best_form
 from tests.support.s3 import CREDENTIALS, S3Server, running_s3
 
 Show = Callable[[str], Path]  # the name of a format -> where it is mounted
@@ -68,7 +69,7 @@ def cold_overlay(cluster: Cluster, tmp_path: Path) -> Iterator[Show]:
 
         def mount(form: str) -> Path:
             version, fuse = _cold(stack, cluster, form)
-            metadata_layer.build(version.paths.manifest, tmp_path / "metadata")
+            metadata_layer.build(version.paths.manifest, tmp_path / "metadata", form=best_form())
             stack.callback(overlay.unmount, tmp_path / "overlay")
             overlay.mount(overlay.OverlayLayers(tmp_path / "metadata", version.paths.tree, fuse), tmp_path / "overlay")
             return _bound(stack, tmp_path / "overlay", tmp_path / "target")

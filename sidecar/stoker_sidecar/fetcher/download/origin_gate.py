@@ -73,7 +73,10 @@ class OriginGate:
         if names is None:
             return
         paces, now = self._paces_of(names), self.clock()
-        if not any(pace.waiting or pace.wait(now) for pace in paces):  # whoever waits is before it
+        for pace in paces:  # by a loop: this is passed for each file
+            if pace.waiting or pace.wait(now):
+                break
+        else:  # whoever waits is before it
             for pace in paces:
                 pace.take(size, now)
             return
@@ -134,8 +137,10 @@ class OriginGate:
         return not known or any(one.needs_share(now) for one in known)
 
     def _paces_of(self, names: OriginNames) -> tuple[OriginPace, ...]:
-        wider = (self._paces[name] for name in names.all[1:] if name in self._shares)
-        return (self._pace(names.bucket), *wider)
+        own = self._paces.get(names.bucket) or self._pace(names.bucket)
+        if not self._shares:
+            return (own,)
+        return (own, *(self._paces[name] for name in names.all[1:] if name in self._shares))
 
     def _pace(self, name: str) -> OriginPace:
         if name not in self._paces:

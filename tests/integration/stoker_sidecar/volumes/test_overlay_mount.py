@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,11 +19,14 @@ import pytest
 from stoker_sidecar.errors import MountError
 from stoker_sidecar.fuse.operations import XATTR_REQUESTS
 from stoker_sidecar.linux import mounts, overlay
+from stoker_sidecar.linux.mount_calls import detach
 from stoker_sidecar.volumes import metadata_layer, overlays
+from stoker_sidecar.volumes.metadata_layer import LayerForm
 from stoker_sidecar.wire.fetcher_protocol import Read, ReadDone
 from tests.fakes.read_fetcher import FetcherForReads
 from tests.support.keeper import UID as KEEPER_UID
 from tests.support.keeper import Keeper, clear_mounts
+from tests.support.layer_forms import best_form, need
 from tests.support.versions import MTIME_NS, VersionFolder
 
 pytestmark = pytest.mark.root
@@ -34,6 +38,10 @@ FILES = {
     "odd/ space:colon,comma%41\\back\nline": b"odd",
     "odd/caf\u00e9 \u65e5\u672c": b"unicode",
     "odd/" + "n" * 255: b"long name",
+    "odd/!before": b"sorted before the dots",
+    "odd/.between": b"sorted between the dots",
+    "odd/..beyond": b"sorted beyond the dots",
+    **{f"many/{number:04}-{'x' * 40}": b"%d" % number for number in range(200)},
     "/".join(f"deep-{level:03}" for level in range(80)) + "/file": b"deep",
     "large": bytes(range(256)) * 4096,
 }
@@ -62,8 +70,9 @@ def keeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keeper]:
         yield running
 
 
-@pytest.fixture
-def node(keeper: Keeper, tmp_path: Path) -> Iterator[MountedOverlay]:
+@pytest.fixture(params=LayerForm)
+def node(keeper: Keeper, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[MountedOverlay]:
+    need(request.param)
     # The version's own name is in it, so that no two tests have the same digest.
     version = VersionFolder(tmp_path / "v:1,2", {**FILES, "test": tmp_path.name.encode()})
     by_ino = {version.ino(path): path for path in version.files}
@@ -73,7 +82,7 @@ def node(keeper: Keeper, tmp_path: Path) -> Iterator[MountedOverlay]:
 
     with FetcherForReads(keeper.run_dir / "fetcher.sock", bring):
         layers = overlay.OverlayLayers(tmp_path / "meta", version.folder / "tree", keeper.serve(version))
-        metadata_layer.build(version.manifest, layers.metadata)
+        metadata_layer.build(version.manifest, layers.metadata, form=request.param)
         seen = tmp_path / "mnt" / "overlay"
         overlay.mount(layers, seen)
         yield MountedOverlay(keeper, version, layers, seen)
@@ -163,6 +172,26 @@ def test_where_a_file_comes_from_can_be_asked(node: MountedOverlay) -> None:
     assert sorted(os.listxattr(node.seen / "twin/a")) == sorted(os.listxattr(node.layers.fuse / "twin/a"))
 
 
+def test_a_placeholder_cannot_be_told_from_a_file(node: MountedOverlay) -> None:
+    assert not [name for name in os.listxattr(node.seen / "twin/a") if "overlay" in name]
+
+
+def test_a_mount_that_was_given_up_half_way_is_made_whole(node: MountedOverlay) -> None:
+    """As when the agent was killed between the image and the overlay."""
+    before = len(mounts.layers(node.seen))
+    detach(str(node.seen))
+    overlay.mount(node.layers, node.seen)
+    assert (len(mounts.layers(node.seen)), (node.seen / "twin/b").read_bytes()) == (before, b"same bytes")
+
+
+def test_a_layer_that_is_deleted_goes_on_being_read_by_who_has_it_mounted(node: MountedOverlay) -> None:
+    """As when the agent is replaced by one that knows no images, which clears them away."""
+    if node.layers.metadata.is_dir():
+        pytest.skip("a folder of placeholders is never deleted while it is mounted")
+    metadata_layer.remove(node.layers.metadata)
+    assert {path: (node.seen / path).read_bytes() for path in node.walk()} == node.version.files
+
+
 def test_the_tree_cannot_be_written(node: MountedOverlay) -> None:
     with pytest.raises(OSError, match="Read-only"):
         (node.seen / "new").touch()
@@ -181,12 +210,13 @@ def test_showing_the_same_layers_again_adds_no_mount(node: MountedOverlay) -> No
 
 
 def test_a_cache_folder_that_was_replaced_is_mounted_anew(node: MountedOverlay) -> None:
+    mounted = len(mounts.layers(node.seen))
     node.layers.tree.rename(node.version.folder / "old")
     node.layers.tree.mkdir()
     overlay.mount(node.layers, node.seen)
     node.version.finish("twin/b")
     before = node.requests()
-    assert (len(mounts.layers(node.seen)), (node.seen / "twin/b").read_bytes()) == (1, b"same bytes")
+    assert (len(mounts.layers(node.seen)), (node.seen / "twin/b").read_bytes()) == (mounted, b"same bytes")
     assert node.requests() == before
 
 
@@ -228,10 +258,17 @@ def test_a_layer_that_is_missing_is_named(node: MountedOverlay, tmp_path: Path) 
 
 
 def test_this_node_can_mount_overlays_and_the_trial_leaves_nothing(tmp_path: Path) -> None:
-    assert overlays.why_no_overlay(tmp_path / "meta", tmp_path / "mnt") == ""
+    assert overlays.find_form(tmp_path / "meta", tmp_path / "mnt") == (best_form(), "")
     assert [path.name for path in sorted(tmp_path.rglob("*"))] == ["meta", "mnt"]
+
+
+def test_a_disk_that_takes_no_image_gets_folders() -> None:
+    """No image can be mounted from a file on tmpfs."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        assert overlays.find_form(Path(folder) / "meta", Path(folder) / "mnt") == (LayerForm.FOLDER, "")
 
 
 def test_a_node_that_cannot_overlay_says_why(tmp_path: Path) -> None:
     """A folder of the proc file system stands for a disk that takes no layer."""
-    assert re.search("/proc/no.*Overlays need Linux 6.5", overlays.why_no_overlay(Path("/proc/no"), tmp_path))
+    _, why = overlays.find_form(Path("/proc/no"), tmp_path)
+    assert re.search("/proc/no.*Overlays need Linux 6.5", why)

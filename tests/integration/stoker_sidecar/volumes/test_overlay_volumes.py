@@ -11,6 +11,7 @@ import pytest
 
 from stoker_api.dataset import MountMode
 from stoker_sidecar.linux import mounts, pod_mounts
+from stoker_sidecar.volumes.metadata_layer import LayerForm
 from stoker_sidecar.volumes.overlays import Overlays
 from tests.fakes.volumes import UID
 from tests.support.csi_driver import FILES, RunningDriver
@@ -261,5 +262,22 @@ async def test_drafts_and_layers_of_earlier_boots_are_deleted_at_start(node: Col
     overlays = Overlays(root, node.folder / "mnt", lambda: None)
     for left in ("earlier/u/d", f"{BOOT}/u/d.building", f"{BOOT}/u/kept"):
         (root / left).mkdir(parents=True)
+    for left in ("earlier.images/u/d", f"{BOOT}.images/u/d.building", f"{BOOT}.images/u/also"):
+        (root / left).parent.mkdir(parents=True, exist_ok=True)
+        (root / left).touch()
     await overlays.clear_drafts()
-    assert (overlays.built(), [path.name for path in root.iterdir()]) == ((("u", "kept"),), [BOOT])
+    assert sorted(overlays.built()) == [("u", "also"), ("u", "kept")]
+    assert sorted(path.name for path in root.iterdir()) == [BOOT, f"{BOOT}.images"]
+
+
+async def test_a_folder_that_an_agent_before_built_is_used_and_no_image_is_made(node: ColdNode) -> None:
+    """An overlay may be mounted that needs it."""
+    version = (UID, node.info.digest)
+    manifest = node.folder / "cache/datasets" / UID / "versions" / node.info.digest / "manifest.sqlite"
+    before, now = (
+        Overlays(node.folder / "meta", node.folder / "mnt", lambda: None, form=form)
+        for form in (LayerForm.FOLDER, LayerForm.IMAGE)
+    )
+    before.begin(version, manifest)
+    await eventually(lambda: before.is_ready(version))
+    assert (now.is_ready(version), now.built()) == (True, (version,))

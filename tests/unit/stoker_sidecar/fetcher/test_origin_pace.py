@@ -127,6 +127,22 @@ def test_a_meter_is_right_from_the_first_second_on() -> None:
     assert meter.rate(30.0) == pytest.approx(50, rel=0.1)
 
 
+def test_what_comes_close_together_is_in_the_next_report() -> None:
+    pace = OriginPace()
+    for number in range(100):
+        pace.take(1000, number * 1e-4)
+
+    assert pace.rates(0.2) == pytest.approx((500_000, 500), rel=0.05)
+
+
+def test_what_was_asked_for_long_ago_does_not_count_as_of_the_report() -> None:
+    pace = OriginPace()
+    for now in (0.0, 0.01):
+        pace.take(1000, now)
+
+    assert pace.rates(25.0)[0] < 10
+
+
 @pytest.mark.parametrize(("rate", "shown"), [(0.4, 0), (7.9, 7), (1234.5, 1000), (98765, 90000)])
 def test_reported_rates_have_one_digit(rate: float, shown: int) -> None:
     assert to_one_digit(rate) == shown

@@ -9,7 +9,9 @@ import pytest
 
 from stoker_sidecar.errors import ManifestInvalid, MountError
 from stoker_sidecar.version.manifest import Entry
-from stoker_sidecar.volumes.metadata_layer import build, check_room, source_attributes
+from stoker_sidecar.volumes.metadata_folder import source_attributes
+from stoker_sidecar.volumes.metadata_image import ImageDraft
+from stoker_sidecar.volumes.metadata_layer import LayerForm, build, check_room
 from stoker_sidecar.wire.disk_floor import NO_FLOOR, DiskFloor, Floor
 from tests.support.versions import VersionFolder
 
@@ -48,18 +50,50 @@ def test_a_file_system_without_an_inode_limit_is_asked_for_bytes_alone() -> None
     check_room(1_000_000, disk(free_bytes=10 * GIB, free_inodes=0, inodes=0), NO_FLOOR)
 
 
+def test_an_image_takes_one_inode_and_a_tenth_of_the_bytes() -> None:
+    assert check_room(1_000_000, disk(free_bytes=2 * GIB, free_inodes=2), NO_FLOOR, LayerForm.IMAGE) == GIB
+
+
+def test_an_image_that_takes_more_than_it_may_is_given_up(tmp_path: Path) -> None:
+    with ImageDraft(tmp_path / "image", 4096) as draft:
+        draft.enter(Entry(1, 0, b"", True, 0, 0, "", ""))
+        with pytest.raises(MountError, match="more than the 0 MiB"):
+            draft.place(b"a", Entry(2, 1, b"a", False, 1, 0, "e" * 4096, ""))
+
+
 @pytest.mark.parametrize(("version_id", "names"), [("", ["key", "etag"]), ("v1", ["key", "etag", "version"])])
 def test_a_placeholder_tells_the_source_as_the_fuse_server_does(version_id: str, names: list[str]) -> None:
     entry = Entry(2, 1, b"f", False, 1, 0, "e", version_id)
     assert [name for name, _ in source_attributes(b"a/f", entry)] == [f"user.stoker.{name}".encode() for name in names]
 
 
+@pytest.mark.parametrize("form", LayerForm)
 @pytest.mark.parametrize("name", [b"..", b"../escaped", b"a/b", b"."])
-def test_a_name_that_leads_out_of_the_layer_is_refused(tmp_path: Path, name: bytes) -> None:
+def test_a_name_that_leads_out_of_the_layer_is_refused(tmp_path: Path, name: bytes, form: LayerForm) -> None:
     version = VersionFolder(tmp_path / "v", {"file": b"content"})
     with closing(sqlite3.connect(version.manifest)) as manifest:
         manifest.execute("UPDATE entry SET name = ? WHERE is_dir = 0", (name,))
         manifest.commit()
     with pytest.raises(ManifestInvalid, match="cannot be a file"):
-        build(version.manifest, tmp_path / "layers" / "layer")
+        build(version.manifest, tmp_path / "layers" / "layer", form=form)
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_relative_to(tmp_path / "layers")) == ["layers"]
+
+
+@pytest.mark.parametrize(("change", "said"), [("name = X'00'", "cannot be a file"), ("size = -1", "is no size")])
+def test_a_manifest_that_no_image_can_hold_is_refused_by_the_name_of_the_file(
+    tmp_path: Path, change: str, said: str
+) -> None:
+    version = VersionFolder(tmp_path / "v", {"file": b"content"})
+    with closing(sqlite3.connect(version.manifest)) as manifest:
+        manifest.execute(f"UPDATE entry SET {change} WHERE is_dir = 0")
+        manifest.commit()
+    with pytest.raises(ManifestInvalid, match=said):
+        build(version.manifest, tmp_path / "layers" / "layer", form=LayerForm.IMAGE)
+
+
+def test_the_same_version_makes_the_same_image(tmp_path: Path) -> None:
+    version = VersionFolder(tmp_path / "v", {"a/b": b"1", "c": b""})
+    images = [tmp_path / "one", tmp_path / "two"]
+    for image in images:
+        build(version.manifest, image, form=LayerForm.IMAGE)
+    assert images[0].read_bytes() == images[1].read_bytes()

@@ -1,0 +1,23 @@
+"""Which forms of metadata layers the kernel of this machine can mount, found as the agent finds it."""
+
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from stoker_sidecar.volumes.metadata_layer import LayerForm
+from stoker_sidecar.volumes.overlays import find_form
+
+
+@cache
+def best_form() -> LayerForm:
+    """Return the form that an agent would choose here."""
+    with tempfile.TemporaryDirectory() as folder:
+        return find_form(Path(folder) / "metadata", Path(folder) / "mounts")[0]
+
+
+def need(form: LayerForm) -> None:
+    """Skip a test of images where the kernel mounts none."""
+    if form is LayerForm.IMAGE and best_form() is not LayerForm.IMAGE:
+        pytest.skip("this kernel mounts no EROFS image from a file (Linux 6.12 does)")
