@@ -154,7 +154,7 @@ class ForeseenPages:
 
     async def _give_back(self, reader: ForeseenReader, room: int) -> None:
         """Drop what was read where memory does not suffice for all: the kernel has more work with finding it."""
-        if reader.alone and self._figures is not None and is_too_large(self._figures[1], reader.size):
+        if reader.alone and reader.too_large:
             with reader.upcoming() as upcoming:
                 spent = upcoming.spent(self._clock(), room // _BEHIND, _GIVEN_BACK)
             if spent:
@@ -165,6 +165,7 @@ class ForeseenPages:
         now = self._clock()
         if self._figures is None or now - self._figures[0] >= _LOOK:
             self._figures = now, await in_thread(self._memory)
+        reader.too_large = is_too_large(self._figures[1], reader.size)
         others = sum(self._ahead(one, now) for one in self._readers.values() if one is not reader)
         return foreseen_room(self._figures[1], self._pages.taken + others, reader.size)
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from itertools import chain
 
 from stoker_sidecar.fetcher.cached_version import State
 from stoker_sidecar.fetcher.core.trip_wires import STRIDE
@@ -13,12 +14,13 @@ from stoker_sidecar.fetcher.core.upcoming_pieces import NumberedPiece, UpcomingP
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.page_cache import PageRange, PageReader, windows
 from stoker_sidecar.linux.inotify import OpeningWatch
-from stoker_sidecar.version.manifest import Manifest
+from stoker_sidecar.version.manifest import Entry, Manifest
 
 _log = logging.getLogger(__name__)
 # Pieces that are asked for at a time; of so many files one is looked at before the others are brought, and two of each
-# time at least: where those are in memory, so is nearly all else.
-_BATCH, _LOOKED_AT, _FEWEST = 32, 32, 2
+# time at least: where those are in memory, so is nearly all else. Of a version that does not fit into memory some files
+# are there by chance: with half of them, two are in one case of four, and eight in one of 250.
+_BATCH, _LOOKED_AT, _FEWEST, _FEWEST_OF_LARGE = 32, 32, 2, 8
 # Bytes of a round, after which it is seen what memory there is; seconds for which it waits for readers to move on, and
 # between two looks at them then.
 _ROUND_BYTES, _IDLE, _TICK = 128 * 1024**2, 0.02, 0.002
@@ -42,6 +44,7 @@ class ForeseenReader:
         self.fetching = fetching
         self.is_open = is_open
         self.alone = False  # nobody else reads its files
+        self.too_large = False  # memory does not suffice for all of its version
         self.failed: float | None = None  # when something was wrong with it
         self.looked = 0.0  # when it was looked whether what is due is still there
         self._upcoming = upcoming
@@ -54,6 +57,11 @@ class ForeseenReader:
     def size(self) -> int:
         """Bytes of the version."""
         return self.fetching.version.manifest.info.bytes
+
+    @property
+    def fewest(self) -> int:
+        """Files that are looked at, at least, before others are taken to be in memory."""
+        return _FEWEST_OF_LARGE if self.too_large else _FEWEST
 
     @contextmanager
     def upcoming(self) -> Iterator[UpcomingPieces]:
@@ -147,18 +155,22 @@ class ForeseenReader:
 
     def ranges(self, manifest: Manifest, pieces: Sequence[NumberedPiece]) -> list[PageRange]:
         """Return where pieces lie that are on the disk, and that no rule leaves out. Raises SidecarError."""
-        version, tuning, found = self.fetching.version, self.fetching.tuning, list[PageRange]()
-        for _, ino, length, offset in pieces:
-            here = ino < len(version.states) and version.states[ino] == State.HERE
-            entry = manifest.entry(ino) if here and tuning.of(ino).foreseen else None
-            if entry is None or offset >= entry.size:
-                continue
-            path = f"{version.paths.tree}{self._folder(manifest, entry.parent)}/{entry.name.decode()}"
-            if length:
-                found.append(PageRange(path, offset, min(length, entry.size - offset)))
-            else:
-                found += windows(path, entry.size)
-        return found
+        return list(chain.from_iterable(self.ranges_of_each(manifest, pieces)))
+
+    def ranges_of_each(self, manifest: Manifest, pieces: Sequence[NumberedPiece]) -> list[list[PageRange]]:
+        """Return the same for each of the pieces: none, one, or some of a large file. Raises SidecarError."""
+        states, tuning = self.fetching.version.states, self.fetching.tuning
+        inos = {one.ino for one in pieces if one.ino < len(states) and states[one.ino] == State.HERE}
+        entries = manifest.entries_of([ino for ino in inos if tuning.of(ino).foreseen])
+        return [self._ranges_of(manifest, one, entries.get(one.ino)) for one in pieces]
+
+    def _ranges_of(self, manifest: Manifest, piece: NumberedPiece, entry: Entry | None) -> list[PageRange]:
+        if entry is None or piece.offset >= entry.size:
+            return []
+        path = f"{self.fetching.version.paths.tree}{self._folder(manifest, entry.parent)}/{entry.name.decode()}"
+        if piece.length:
+            return [PageRange(path, piece.offset, min(piece.length, entry.size - piece.offset))]
+        return list(windows(path, entry.size))
 
     def _folder(self, manifest: Manifest, ino: int) -> str:
         """Return a folder's path, each part of it behind a slash."""
@@ -205,14 +217,15 @@ class _Round:
 
     def _missing(self, pieces: Sequence[NumberedPiece]) -> list[PageRange]:
         """Return the ranges of pieces, or none where they seem to be in memory."""
-        step = max(1, min(_LOOKED_AT, len(pieces) // _FEWEST))
-        if all(_is_in_memory(one) for one in self._reader.ranges(self._manifest, pieces[::step])):
+        found = self._reader.ranges_of_each(self._manifest, pieces)
+        step = max(1, min(_LOOKED_AT, len(pieces) // self._reader.fewest))
+        if all(_is_in_memory(one) for ranges in found[::step] for one in ranges):
             return []
         self.pieces += len(pieces)
-        for piece in pieces:
-            if piece.is_file and not piece.number % STRIDE:
-                self._wires |= {one.path: piece.number for one in self._reader.ranges(self._manifest, [piece])[:1]}
-        return self._reader.ranges(self._manifest, pieces)
+        for piece, ranges in zip(pieces, found, strict=True):
+            if piece.is_file and not piece.number % STRIDE and ranges:
+                self._wires[ranges[0].path] = piece.number
+        return list(chain.from_iterable(found))
 
 
 def _give_back(one: PageRange) -> None:

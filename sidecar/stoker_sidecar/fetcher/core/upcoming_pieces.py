@@ -133,13 +133,19 @@ class UpcomingPieces:
         return (begin, begin) if few and begin > self._place(now) else (begin, end)
 
     def spent(self, now: float, behind: int, most: int) -> list[NumberedPiece]:
-        """Return pieces that were brought and have been read, each once: those so many bytes behind the readers."""
-        begin = max(self._spent, self._first)
-        end = min(begin + most, int(self._place(now) - behind / self.mean), self._next)
+        """Return pieces that were brought and have been read, each once: those so many bytes behind the readers.
+
+        None that readers have not opened as far as wires tell, and none whose file comes once more in what was brought.
+        """
+        begin, place = max(self._spent, self._first), self._place(now)
+        end = min(begin + most, int(place - behind / self.mean), self._next)
+        if self._wires.done is not None:
+            end = min(end, self._wires.done)
         if end - begin < _FEW:
             return []
         self._spent = end
-        return [self._piece(number) for number in range(begin, end)]
+        again = {self._piece(number).ino for number in range(end, self._next)}
+        return [piece for piece in map(self._piece, range(begin, end)) if piece.ino not in again]
 
     def due(self, now: float, most: int) -> list[NumberedPiece]:
         """Return pieces that were brought and are due to be read within the next half of what was."""
