@@ -140,6 +140,28 @@ def test_what_was_read_is_spent_once_and_some_way_behind_the_readers() -> None:
     assert upcoming.spent(0.0, 30 * SIZE, 100) == []
 
 
+def test_what_comes_again_in_what_was_brought_is_not_spent() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    epochs = packed(range(200)) + packed(range(150, 350))
+    upcoming.take(Upcoming("uid", "d" * 64, "pod", pieces=epochs, at=200.0), 0.0)
+    assert len(wanted(upcoming)) == 400
+    assert [piece.ino for piece in upcoming.spent(0.0, 0, 1000)] == list(range(150))
+
+
+def test_what_a_late_loader_has_not_opened_is_not_spent() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(told(0, 2000), 0.0)
+    wanted(upcoming)
+    wires = range(0, 1600, 17)
+    for number in wires:
+        upcoming.wire(number)
+    upcoming.opened([number for number in wires if number % 4 != 3], 1.0)
+    assert upcoming.passed == 1581
+    assert upcoming.spent(1.0, 0, 4096) == []
+    upcoming.opened([number for number in wires if number % 4 == 3], 2.0)
+    assert [piece.number for piece in upcoming.spent(2.0, 0, 4096)] == list(range(1582))
+
+
 def test_half_a_piece_is_left_out() -> None:
     upcoming = UpcomingPieces(SIZE)
     upcoming.take(Upcoming("uid", "d" * 64, "pod", pieces=packed(range(3)) + b"odd"), 0.0)
