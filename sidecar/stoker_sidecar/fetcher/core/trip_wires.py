@@ -45,6 +45,10 @@ class TripWires:
         at = bisect_left(self._wires, number)
         return at < len(self._wires) and self._wires[at] == number
 
+    def beyond(self, number: int) -> list[int]:
+        """Return the wires from a piece on."""
+        return self._wires[bisect_left(self._wires, number) :]
+
     def take_up(self, begin: int, end: int) -> list[int]:
         """Take the wires up that lie from one piece to before another, and return them."""
         first, last = bisect_left(self._wires, begin), bisect_left(self._wires, end)

@@ -94,11 +94,12 @@ class UpcomingPieces:
     def tells(self, number: int) -> bool:
         """Tell whether the next opening of a piece's file is that of this piece.
 
-        A window on few files is several epochs long: readers then open them for an earlier piece first.
+        A window on few files is several epochs long: readers then open them for an earlier piece first; so does one of
+        several loaders that comes last.
         """
         if not self._first <= number < self._end:
             return False
-        begin = max(self._first, int(self._seen), (self._wires.passed or 0) + 1)
+        begin = max(self._first, int(self._seen) if self._wires.done is None else self._wires.done)
         ino = _INO.pack(self._piece(number).ino)
         start, end = ((one - self._first) * _PIECE.size for one in (begin, number))
         while (start := self._kept.find(ino, start, end)) >= 0:
@@ -135,7 +136,8 @@ class UpcomingPieces:
     def spent(self, now: float, behind: int, most: int) -> list[NumberedPiece]:
         """Return pieces that were brought and have been read, each once: those so many bytes behind the readers.
 
-        None that readers have not opened as far as wires tell, and none whose file comes once more in what was brought.
+        None that readers have not opened as far as wires tell, and none whose file comes once more in what was brought,
+        or has a wire: it is opened to be given back.
         """
         begin, place = max(self._spent, self._first), self._place(now)
         end = min(begin + most, int(place - behind / self.mean), self._next)
@@ -144,7 +146,7 @@ class UpcomingPieces:
         if end - begin < _FEW:
             return []
         self._spent = end
-        again = {self._piece(number).ino for number in range(end, self._next)}
+        again = {self._piece(number).ino for number in (*range(end, self._next), *self._wires.beyond(self._next))}
         return [piece for piece in map(self._piece, range(begin, end)) if piece.ino not in again]
 
     def due(self, now: float, most: int) -> list[NumberedPiece]:

@@ -193,7 +193,7 @@ async def test_readers_of_a_short_epoch_are_known_to_read_as_was_said_by_the_fil
     await job.work(alone=True)
     await job.read(0, 0, 100, seconds=0.1)
     assert (job.follower.state, job.told[-1].alone) == (OrderState.UNKNOWN, False)
-    job.answer = partial(Passed, 400)
+    job.answer = partial(Passed, 2000)
     for _ in range(2):
         job.now += 0.1
         await job.work(alone=True)
