@@ -215,6 +215,10 @@ class OrderFollower:
         if sum(self._late) >= _AGREE * len(self._late):
             if not self._is_blurred(self._unseen):
                 self.state = OrderState.KNOWN
+        elif self._is_blurred(0.0):
+            # Nothing can be found in so short an epoch, and where one ends some reads seem to be of neither.
+            if len(self._agreed) == AGREEMENT_READS and sum(self._agreed) < _AGREE * AGREEMENT_READS:
+                self._give_up()
         elif self._tried is None:
             self._tried, self._tries, self._ripe = self._epoch.number, 0, self.reads + _SOUGHT
             self._try(self._epoch)
@@ -245,8 +249,11 @@ class OrderFollower:
             return
         self._tries = 0
         if self._began >= self._ripe:
-            self.state = OrderState.WRONG
-            self._epoch = self._next = self._before = None
+            self._give_up()
+
+    def _give_up(self) -> None:
+        self.state = OrderState.WRONG
+        self._epoch = self._next = self._before = None
 
 
 def find_place(

@@ -28,6 +28,8 @@ _ROUND_BYTES, _IDLE, _TICK = 128 * 1024**2, 0.02, 0.002
 # and that the disk reads at the same time. One thread brought 14,200 to 17,900 files of 100 KiB a second with 32 under
 # way, and 32 us of CPU each; eight that waited for each file 10,900 to 12,900, with 56 to 86 us.
 _STREAMS, _DEPTH = 2, 32
+# Pieces given back at a time, at most, while nothing else is brought.
+_GIVEN_BACK = 512
 # Folders of a version whose paths are kept.
 _MOST_FOLDERS = 65_536
 # Files of a reader whose opening is watched at a time. A user may have 8,192 or more (fs.inotify.max_user_watches).
@@ -45,6 +47,7 @@ class ForeseenReader:
         self.is_open = is_open
         self.alone = False  # nobody else reads its files
         self.too_large = False  # memory does not suffice for all of its version
+        self.behind: int | None = None  # bytes that stay of what was read; None: nothing is given back
         self.failed: float | None = None  # when something was wrong with it
         self.looked = 0.0  # when it was looked whether what is due is still there
         self._upcoming = upcoming
@@ -141,11 +144,17 @@ class ForeseenReader:
             self._watch.close()
             self._watch = None
 
-    def give_back(self, pieces: Sequence[NumberedPiece]) -> None:
-        """Drop pages of pieces that have been read. Blocks. Raises SidecarError."""
+    def give_back(self, now: float) -> None:
+        """Drop pages of pieces that have been read, of some at a time. Blocks for some ms. Raises SidecarError."""
         with closing(Manifest.open(self.fetching.version.paths.manifest)) as manifest:
-            for one in self.ranges(manifest, pieces):
-                _give_back(one)
+            self.give_back_by(manifest, now)
+
+    def give_back_by(self, manifest: Manifest, now: float) -> None:
+        """Do the same by a manifest that is open. Raises SidecarError."""
+        with self._lock:
+            spent = self._upcoming.spent(now, self.behind, _GIVEN_BACK) if self.behind is not None else []
+        for one in self.ranges(manifest, spent):
+            _give_back(one)
 
     def is_lost(self, pieces: Sequence[NumberedPiece]) -> bool:
         """Tell whether most of these are in memory no more. Blocks. Raises SidecarError."""
@@ -200,6 +209,7 @@ class _Round:
         """Yield them; waits in between. Raises SidecarError and OSError."""
         size, moved = 0, self._clock()
         while (now := self._clock()) < self._end and now - moved <= _IDLE and size < _ROUND_BYTES:
+            self._reader.give_back_by(self._manifest, now)
             pieces = self._reader.wanted(now, self._room)
             if not pieces:
                 time.sleep(_TICK)

@@ -65,6 +65,11 @@ class TripWires:
         return self.passed + 1 + self.pace * min(max(0.0, now - since), _TRUST)
 
     @property
+    def read_beyond(self) -> int:
+        """Return about how many pieces beyond that place were opened, by some of several loaders."""
+        return STRIDE * len(self._tripped)
+
+    @property
     def done(self) -> int | None:
         """Return how many pieces all readers have gone past, the last of several loaders too; None: nothing was seen.
 

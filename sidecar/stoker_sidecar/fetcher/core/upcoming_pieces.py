@@ -129,7 +129,7 @@ class UpcomingPieces:
         pace = self._pace if wired is None else self._wires.pace
         window = min(room, max(_LEAST_BYTES, pace * _SECONDS * self.mean))
         begin = max(self._next, int(self._seen), self._first, int(wired or 0))
-        end = min(begin + most, int(self._place(now) + window / self.mean), self._end)
+        end = min(begin + most, int(self._place(now) + self._wires.read_beyond + window / self.mean), self._end)
         few = end - begin < min(_FEW, most, window / self.mean / 2) and end < self._end
         return (begin, begin) if few and begin > self._place(now) else (begin, end)
 
@@ -143,7 +143,7 @@ class UpcomingPieces:
         end = min(begin + most, int(place - behind / self.mean), self._next)
         if self._wires.done is not None:
             end = min(end, self._wires.done)
-        if end - begin < _FEW:
+        if end - begin < max(_FEW, min(most, int(self._next - place)) // 4):
             return []
         self._spent = end
         again = {self._piece(number).ino for number in (*range(end, self._next), *self._wires.beyond(self._next))}
