@@ -4,8 +4,6 @@ from dataclasses import dataclass, replace
 
 # Of the machine's memory, and of what is left of the sidecar's own limit, to which the kernel counts such pages.
 _SHARE, _SHARE_OF_LIMIT = 1 / 4, 3 / 4
-# Of the memory that is available, where a version does not fit into it: who reads such a one drives out all else anyway.
-_SHARE_FOR_LARGE = 1 / 2
 # Of the machine's memory; with less available others need what there is.
 _LEAST_AVAILABLE = 1 / 10
 # Percent of the last ten seconds in which some process of the machine waited for memory.
@@ -29,14 +27,11 @@ class MemoryFigures:
     pressure: float | None = None
 
 
-def page_room(memory: MemoryFigures, taken: int, least: float = 0.0) -> int:
-    """Return the bytes that may be read into the page cache now, where ``taken`` have been. 0 where memory is short.
-
-    ``least``: bytes that may be taken of a machine in which that is more than its usual share.
-    """
+def page_room(memory: MemoryFigures, taken: int) -> int:
+    """Return the bytes that may be read into the page cache now, where ``taken`` have been. 0 where memory is short."""
     if memory.available < memory.total * _LEAST_AVAILABLE or (memory.pressure or 0.0) >= _MOST_PRESSURE:
         return 0
-    share = max(memory.total * _SHARE, least)
+    share = memory.total * _SHARE
     if memory.limit is not None:
         share = min(share, (memory.limit - memory.bound) * _SHARE_OF_LIMIT)
     return max(0, int(share) - taken)
@@ -57,10 +52,9 @@ def foreseen_room(memory: MemoryFigures, taken: int, size: int) -> int:
     for readers that are not where they were reckoned to be. Where all of the version fits into the machine's memory and
     not into that, none are brought: what readers bring themselves stays for later epochs. Readers of more than there is
     memory for are pressure themselves: without a limit the window is smaller then, and not closed, as what is in it
-    they read next anyway; what they have read is worth nothing to the next epoch, so that half may be ahead.
+    they read next anyway.
     """
-    large = memory.available * _SHARE_FOR_LARGE if is_too_large(memory, size) else 0.0
-    room = page_room(replace(memory, pressure=None), taken, large)
+    room = page_room(replace(memory, pressure=None), taken)
     if memory.limit is not None:
         room = room * 2 // 3
         return 0 if room < size <= memory.available else room

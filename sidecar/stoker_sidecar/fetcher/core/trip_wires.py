@@ -65,9 +65,9 @@ class TripWires:
         return self.passed + 1 + self.pace * min(max(0.0, now - since), _TRUST)
 
     @property
-    def read_beyond(self) -> int:
-        """Return about how many pieces beyond that place were opened, by some of several loaders."""
-        return STRIDE * len(self._tripped)
+    def read_more(self) -> int:
+        """Return about how many pieces more than those up to ``passed`` were opened; fewer, where some are late."""
+        return STRIDE * (len(self._tripped) - len(self._late))
 
     @property
     def done(self) -> int | None:

@@ -129,7 +129,9 @@ class UpcomingPieces:
         pace = self._pace if wired is None else self._wires.pace
         window = min(room, max(_LEAST_BYTES, pace * _SECONDS * self.mean))
         begin = max(self._next, int(self._seen), self._first, int(wired or 0))
-        end = min(begin + most, int(self._place(now) + self._wires.read_beyond + window / self.mean), self._end)
+        # Where loaders read a batch one after the other, some have read what lies ahead, and some not what lies behind.
+        ahead = window / self.mean + max(self._wires.read_more, -window / self.mean / 2)
+        end = min(begin + most, int(self._place(now) + ahead), self._end)
         few = end - begin < min(_FEW, most, window / self.mean / 2) and end < self._end
         return (begin, begin) if few and begin > self._place(now) else (begin, end)
 

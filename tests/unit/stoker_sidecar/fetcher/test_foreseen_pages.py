@@ -324,7 +324,6 @@ def test_a_file_whose_pages_were_dropped_is_not_in_memory(tmp_path: Path) -> Non
     ("limit", "size", "room"),
     [
         (None, 10 * GIB, 16 * GIB),
-        (None, 900 * GIB, 25 * GIB),  # half of what is available: what was read is worth nothing to the next epoch
         (4 * GIB, 2 * GIB, 2 * GIB),  # fits into the sidecar's limit, and stays there
         (4 * GIB, 30 * GIB, 0),  # fits into the machine: what readers bring themselves stays
         (4 * GIB, 900 * GIB, 2 * GIB),  # fits nowhere
@@ -338,7 +337,7 @@ def test_a_sidecar_with_a_limit_brings_nothing_that_would_stay_without_it(
 
 
 def test_readers_that_wait_for_memory_have_a_smaller_window() -> None:
-    assert foreseen_room(MemoryFigures(64 * GIB, 50 * GIB, pressure=20.0), 0, 900 * GIB) == 25 * GIB // 4
+    assert foreseen_room(MemoryFigures(64 * GIB, 50 * GIB, pressure=20.0), 0, 900 * GIB) == 4 * GIB
 
 
 def test_nothing_is_brought_where_there_is_hardly_any_memory_left() -> None:
