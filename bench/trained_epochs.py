@@ -1,4 +1,4 @@
-"""Epochs of PyTorch's own DataLoader with a step of computing a batch: what the first batch of an epoch takes longer."""
+"""Epochs of PyTorch's own DataLoader with a step of computing a batch: what an epoch's first batch takes longer."""
 
 import json
 import statistics
@@ -28,7 +28,7 @@ class Accelerator:
     @property
     def case(self) -> str:
         """The case's name in tables."""
-        return f"{self.batch} files a step of {1000 * self.step:.0f} ms ({self.says})"
+        return f"{self.batch} files a step of {1000 * self.step:.0f} ms"
 
 
 # ResNet-50 by accelerators of two classes: by our own, and by MLPerf Storage's file for it (resnet50_a100.yaml).

@@ -153,7 +153,7 @@ class ForeseenPages:
                 upcoming.lost(self._clock())
 
     async def _give_back(self, reader: ForeseenReader, room: int) -> None:
-        """Have dropped what was read where memory does not suffice for all: the kernel has more work with finding it."""
+        """Drop what was read where memory does not suffice for all: the kernel has more work with finding it."""
         reader.behind = room // _BEHIND if reader.alone and reader.too_large else None
         if reader.behind is not None:
             await in_thread(reader.give_back, self._clock())
