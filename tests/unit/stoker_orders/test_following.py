@@ -227,3 +227,14 @@ def test_a_place_that_is_known_too_roughly_to_tell_orders_apart_is_left_alone() 
     follower.give(follower.order.epoch(0))
     follower.reckon(10_000.0, 6_000.0)
     assert follower.step == 0
+
+
+def test_a_short_epoch_ends_where_its_readers_are_known_by_other_means_to_be_in_the_next() -> None:
+    """Reads that are seen after a while seem to be of neither: too many were not seen in between."""
+    follower = OrderFollower(order(plan(batch=400), files=10_000))
+    follow(follower, reading(follower.order, 0)[:2_000])
+    follower.give(follower.order.epoch(1))
+    follower.reckon(13_000.0, 500.0)
+    assert (follower.epoch, follower.step) == (1, 2_500)
+    follow(follower, reading(follower.order, 1, 2_500)[:500])
+    assert (follower.state, follower.agreement) == (OrderState.UNKNOWN, 100)
