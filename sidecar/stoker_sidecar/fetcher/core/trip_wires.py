@@ -15,7 +15,8 @@ _SPAN, _FADING = 0.02, 1.0
 # Seconds for which readers are believed to go on at their pace, without wires or a look at them.
 _TRUST = 1.0
 # Wires that readers went past without an opening are waited for: so many, and until they are so many pieces behind.
-_MOST_LATE, _FAR_BEHIND = 64, 4096
+# Fewer than this are no loader's: an opening that was not told, or a stranger's before ours.
+_MOST_LATE, _FAR_BEHIND, _FEWEST_LATE = 64, 4096, 4
 
 
 class TripWires:
@@ -65,9 +66,9 @@ class TripWires:
         return self.passed + 1 + self.pace * min(max(0.0, now - since), _TRUST)
 
     @property
-    def read_more(self) -> int:
-        """Return about how many pieces more than those up to ``passed`` were opened; fewer, where some are late."""
-        return STRIDE * (len(self._tripped) - len(self._late))
+    def read_beyond(self) -> int:
+        """Return about how many pieces beyond ``passed`` were opened, by some of several loaders."""
+        return STRIDE * len(self._tripped)
 
     @property
     def done(self) -> int | None:
@@ -78,7 +79,7 @@ class TripWires:
         """
         if self.passed is None:
             return None
-        return self._late[0] if self._late else self.passed + 1
+        return self._late[0] if len(self._late) >= _FEWEST_LATE else self.passed + 1
 
     def tripped(self, numbers: Collection[int], now: float) -> None:
         """Take the wires that were tripped since the last call, which may be none."""

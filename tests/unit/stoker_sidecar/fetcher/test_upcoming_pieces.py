@@ -157,9 +157,16 @@ def test_what_a_late_loader_has_not_opened_is_not_spent() -> None:
         upcoming.wire(number)
     upcoming.opened([number for number in wires if number % 4 != 3], 1.0)
     assert upcoming.passed == 1598
-    assert upcoming.spent(1.0, 0, 4096) == []
+    assert upcoming.spent(1.0, 300 * SIZE, 500) == []
     upcoming.opened([number for number in wires if number % 4 == 3], 1.5)
-    assert [piece.number for piece in upcoming.spent(1.5, 0, 500)] == list(range(500))
+    assert [piece.number for piece in upcoming.spent(1.5, 300 * SIZE, 500)] == list(range(500))
+
+
+def test_what_is_far_behind_is_left_to_the_kernel() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(told(0, 5000, at=4000.0), 0.0)
+    wanted(upcoming)
+    assert [piece.ino for piece in upcoming.spent(0.0, 100 * SIZE, 500)] == list(range(3200, 3700))
 
 
 def test_a_file_with_a_wire_is_not_spent_as_it_would_be_opened() -> None:
