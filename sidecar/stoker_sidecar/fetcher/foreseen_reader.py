@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 _BATCH, _LOOKED_AT, _FEWEST, _FEWEST_OF_LARGE = 32, 32, 2, 8
 # Bytes of a round, after which it is seen what memory there is; seconds for which it waits for readers to move on, and
 # between two looks at them then.
-_ROUND_BYTES, _IDLE, _TICK = 128 * 1024**2, 0.02, 0.002
+_ROUND_BYTES, _IDLE, _TICK = 256 * 1024**2, 0.02, 0.002
 # Threads, one of which goes on while the other waits for names that are not in memory; and files that each has begun
 # and that the disk reads at the same time. One thread brought 14,200 to 17,900 files of 100 KiB a second with 32 under
 # way, and 32 us of CPU each; eight that waited for each file 10,900 to 12,900, with 56 to 86 us.
