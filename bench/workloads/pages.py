@@ -1,18 +1,15 @@
 """A version that is whole, read in a known order from a cold page cache, and with memory for a tenth of it."""
 
-import json
 import os
 import statistics
-import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
 from bench.environment import Environment
-from bench.errors import BenchError
 from bench.measure import MIB, drop_clean_pages, drop_page_cache
 from bench.memory_limit import MemoryLimit, memory_limit
 from bench.node import Node, Volume
@@ -22,8 +19,7 @@ from bench.report import Row
 from bench.scale import Corpus
 from bench.sidecar import Switches
 from bench.systems import NATIVE, ORDER_KNOWN, STOKER_NATIVE
-from bench.trainer import IMAGES_A_BATCH, STEP_SECONDS
-from bench.truth.programs import DEBIANS_PYTHON, FOLDER
+from bench.trained_epochs import ACCELERATORS, LOADERS, Accelerator, LaterEpochs, train_epochs
 from bench.workloads.epochs import counted
 from stoker_api.dataset import MountMode
 from stoker_api.sampling import SampleFilesSpec, Sampling
@@ -34,12 +30,17 @@ _SEED, _BATCH = 11, 64
 _READERS, _EPOCHS, _MOST_EPOCHS = (1, 4), 10, 12
 # Of the data: what readers and fetcher have together, page cache and all.
 _SHARE, _LEAST = 1 / 10, 48 * MIB
-_LOADERS, _TRAINED_EPOCHS = 4, 4  # of the DataLoader
 _TORCH = 512 * MIB  # beside the share, for a program with PyTorch and its loaders
-_PROGRAM_SECONDS = 600.0
 _FOLLOWED, _FOLLOWED_PACE = 10_000, 2_500.0  # files before the end of an epoch, and files a second
 _IMPORTS_SECONDS = 1.0  # between a pod's mounts and its first read, at least: PyTorch's import alone takes longer
 _IN_MEMORY = "native, all in memory"  # what a first batch costs the loader itself
+_FIRST_BATCH = "first batch of later epochs, x a middle one"
+# What is told beside it.
+_BESIDE: Mapping[str, Callable[[LaterEpochs], float]] = {
+    "ms of a middle batch": lambda run: 1000 * run.middle,
+    "% of a first batch's files in memory when opened": lambda run: run.there,
+    "% of other batches' files in memory when opened": lambda run: run.middle_there,
+}
 _FILES = SampleFilesSpec(layout=SampleLayout.SHARDS)  # all files, by name
 
 
@@ -65,7 +66,8 @@ def measure_scarce(env: Environment) -> Iterator[Row]:
         with memory_limit(share + _TORCH) as limit, _limited(env, limit) as node:
             bench = _Bench(env, corpus, node, _whole(node, prefix), native)
             limit.add([node.sidecar.pids()["fetcher"]])
-            yield from _first_batches(bench, limit)
+            for accelerator in ACCELERATORS:
+                yield from _first_batches(bench, limit, accelerator)
 
 
 @dataclass(frozen=True)
@@ -171,46 +173,31 @@ def _ten_epochs(bench: _Bench, limit: MemoryLimit) -> Iterator[Row]:
         yield from _rows("scarce", case, "files/s", rates)
 
 
-def _first_batches(bench: _Bench, limit: MemoryLimit) -> Iterator[Row]:
-    """Have PyTorch's DataLoader read epochs with little memory, and compare first batches with middle ones."""
+def _first_batches(bench: _Bench, limit: MemoryLimit, accelerator: Accelerator) -> Iterator[Row]:
+    """Have PyTorch's DataLoader read epochs with little memory, and compare first batches with middle ones.
+
+    What the loader's own beginning costs is measured beside it, with all in memory: it is what the ratio is of.
+    """
     systems = (NATIVE, ORDER_KNOWN, _IN_MEMORY)
-    step = f"{IMAGES_A_BATCH} files a step of {1000 * STEP_SECONDS:.0f} ms"
-    case = f"DataLoader of {_LOADERS} workers, memory for a tenth, {step}"
-    firsts: dict[str, list[float]] = {system: [] for system in systems}
-    middles: dict[str, list[float]] = {system: [] for system in systems}
+    case = f"DataLoader of {LOADERS} workers, memory for a tenth, {accelerator.case}"
+    found: dict[str, list[LaterEpochs]] = {system: [] for system in systems}
+    files = sorted(paths(bench.corpus))
     for system in bench.env.turns(f"scarce: {case}", systems):
         if system == _IN_MEMORY:
             read_jobs(bench.native, bench.jobs(0, 1), bench.corpus.total_bytes)
-            epochs = _trained(bench.native, bench.corpus, None)
+            found[system].append(train_epochs(bench.native, files, _SEED, accelerator, None))
         else:
-            with bench.root(system, _LOADERS, IMAGES_A_BATCH) as root:
+            with bench.root(system, LOADERS, accelerator.batch) as root:
                 drop_page_cache()
-                epochs = _trained(root, bench.corpus, limit)
-        middle = statistics.median(seconds for epoch in epochs[1:] for seconds in epoch[1:])
-        middles[system].append(1000 * middle)
-        firsts[system].append(statistics.median(epoch[0] for epoch in epochs[1:]) / middle)
-    yield from _rows("scarce", case, "first batch of later epochs, x a middle one", firsts)
-    yield from _rows("scarce", case, "ms of a middle batch", middles)
-
-
-def _trained(root: Path, corpus: Corpus, limit: MemoryLimit | None) -> list[list[float]]:
-    """Return the seconds of each batch of each epoch; None: with all memory. Raises BenchError."""
-    job = {"root": str(root), "files": sorted(paths(corpus)), "seed": _SEED, "epochs": _TRAINED_EPOCHS}
-    job |= {"batch": IMAGES_A_BATCH, "loaders": _LOADERS, "step": STEP_SECONDS}
-    command = [str(DEBIANS_PYTHON), str(FOLDER / "torch_batches.py")]
-    command = limit.command(command) if limit is not None else command
-    ended = subprocess.run(
-        command,
-        input=json.dumps(job) + "\n",
-        capture_output=True,
-        text=True,
-        timeout=_PROGRAM_SECONDS,
-        check=False,
-    )
-    if ended.returncode:
-        raise BenchError(f"the program with PyTorch failed: {ended.stderr[-500:]}")
-    found: list[list[float]] = json.loads(ended.stdout)
-    return found
+                found[system].append(train_epochs(root, files, _SEED, accelerator, limit))
+    firsts = {system: [one.ratio for one in runs] for system, runs in found.items()}
+    floor = f"{statistics.median(firsts[_IN_MEMORY]):.2f} with all in memory"
+    for system in systems:
+        note = "" if system == _IN_MEMORY else floor
+        yield Row("scarce", case, system, _FIRST_BATCH, tuple(firsts[system]), _IN_MEMORY, note)
+    for unit, figure in _BESIDE.items():
+        for system, runs in found.items():
+            yield Row("scarce", case, system, unit, tuple(figure(one) for one in runs))
 
 
 def _rows(workload: str, case: str, unit: str, figures: Mapping[str, Sequence[float]]) -> Iterator[Row]:

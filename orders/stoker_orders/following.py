@@ -136,13 +136,19 @@ class OrderFollower:
     def reckon(self, step: float, before: float) -> None:
         """Take where readers are by other means than what ``saw`` tells: steps over all epochs.
 
-        What is seen of them next was read there, or up to ``before`` steps earlier: it comes late. Of another epoch
-        than the one that is read nothing is taken, nor where any read would be about due so.
+        What is seen of them next was read there, or up to ``before`` steps earlier: it comes late. Nothing is taken
+        where any read would be about due by that alone, nor of another epoch than the one that is read; of one so short
+        that reads tell neither its place nor its end, it is all that tells, and the next epoch begins with it.
         """
-        if self._epoch is None or self._tried is not None or self._is_blurred(before):
+        short = self._is_blurred(0.0)
+        if self._epoch is None or self._tried is not None or (self._is_blurred(before) and not short):
             return
         within = int(step - before) - self._epoch.number * self.loading.steps
-        if self.step < within < self.loading.steps:
+        following = self._following
+        if short and following is not None and self.loading.steps <= within < 2 * self.loading.steps:
+            self._begin(following, within - self.loading.steps)
+            self._unseen = before
+        elif self.step < within < self.loading.steps:
             self.step, self._unseen = within, before
 
     def ahead(self) -> Iterator[SamplePiece]:
@@ -192,7 +198,7 @@ class OrderFollower:
         return None
 
     def _begins_next(self, sample: int) -> bool:
-        following = self._epoch if self.order.is_same_each_epoch else self._next
+        following = self._following
         at_end = self.step + self.loading.slack + self._unseen >= self.loading.steps
         if following is None or self._epoch is None or not at_end:
             return False
@@ -201,11 +207,20 @@ class OrderFollower:
             return False
         self._changed += 1
         if self._changed > 1:
-            number = self._epoch.number + 1
-            self._before, self._next, self._changed = self._epoch, None, 0
-            self._epoch, self.loading = following.numbered(number), fitted(self.loading, following)
-            self.step, self._unseen = step, 0.0
+            self._begin(following, step)
         return True
+
+    @property
+    def _following(self) -> EpochOrder | None:
+        """The order of the epoch after the one that is read."""
+        return self._epoch if self.order.is_same_each_epoch else self._next
+
+    def _begin(self, following: EpochOrder, step: int) -> None:
+        """Take the next epoch for the one that is read, from a step of it on."""
+        number = self._epoch.number + 1 if self._epoch is not None else following.number
+        self._before, self._next, self._changed = self._epoch, None, 0
+        self._epoch, self.loading = following.numbered(number), fitted(self.loading, following)
+        self.step, self._unseen = step, 0.0
 
     def _judge(self) -> None:
         if self._before is not None and self.step > 2 * self.loading.slack:
@@ -215,6 +230,10 @@ class OrderFollower:
         if sum(self._late) >= _AGREE * len(self._late):
             if not self._is_blurred(self._unseen):
                 self.state = OrderState.KNOWN
+        elif self._is_blurred(0.0):
+            # Nothing can be found in so short an epoch, and where one ends some reads seem to be of neither.
+            if len(self._agreed) == AGREEMENT_READS and sum(self._agreed) < _AGREE * AGREEMENT_READS:
+                self._give_up()
         elif self._tried is None:
             self._tried, self._tries, self._ripe = self._epoch.number, 0, self.reads + _SOUGHT
             self._try(self._epoch)
@@ -245,8 +264,11 @@ class OrderFollower:
             return
         self._tries = 0
         if self._began >= self._ripe:
-            self.state = OrderState.WRONG
-            self._epoch = self._next = self._before = None
+            self._give_up()
+
+    def _give_up(self) -> None:
+        self.state = OrderState.WRONG
+        self._epoch = self._next = self._before = None
 
 
 def find_place(

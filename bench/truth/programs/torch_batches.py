@@ -1,16 +1,27 @@
 """Reads epochs of files by PyTorch's own DataLoader, and prints how long each batch took: `torch_batches.py JOB`.
 
 JOB is JSON: ``root``, ``files`` by sample, ``seed``, ``epochs``, ``batch``, ``loaders``, ``step`` (seconds of each
-batch's computing). Prints JSON: for each epoch the seconds from asking for each batch to the end of its step.
+batch's computing). Prints JSON: for each epoch and batch the seconds from asking for it to the end of its step, and
+which share of its files was in memory when they were opened, by those that were looked at.
 """
 
+import ctypes
 import json
+import mmap
+import os
 import sys
 import time
 from pathlib import Path
 
 import torch
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
+
+_LOOKED_AT = 8  # of so many files, one is looked at: it costs more than opening it
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
+_libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+_libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 
 
 class Files(Dataset):
@@ -20,9 +31,25 @@ class Files(Dataset):
     def __len__(self) -> int:
         return len(self.files)
 
-    def __getitem__(self, index: int) -> torch.Tensor:
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, float]:
         with Path(self.root, self.files[index]).open("rb", buffering=0) as file:
-            return torch.frombuffer(bytearray(file.readall()), dtype=torch.uint8)[:1024]
+            there = float("nan") if index % _LOOKED_AT else in_memory(file.fileno())
+            return torch.frombuffer(bytearray(file.readall()), dtype=torch.uint8)[:1024], there
+
+
+def in_memory(descriptor: int) -> float:
+    """Return which share of an open file's pages can be read without the disk, and read none of them."""
+    size = os.fstat(descriptor).st_size
+    address = _libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
+    if address == ctypes.c_void_p(-1).value:
+        raise OSError(ctypes.get_errno(), "mmap")
+    pages = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
+    try:
+        if _libc.mincore(address, size, pages):
+            raise OSError(ctypes.get_errno(), "mincore")
+    finally:
+        _libc.munmap(address, size)
+    return sum(page & 1 for page in pages) / len(pages)
 
 
 def main() -> None:
@@ -36,13 +63,13 @@ def main() -> None:
     epochs = []
     for epoch in range(job["epochs"]):
         sampler.set_epoch(epoch)
-        times, began = [], time.monotonic()
-        for _ in loader:
+        batches, began = [], time.monotonic()
+        for _, there in loader:
             time.sleep(job["step"])
             now = time.monotonic()
-            times.append(now - began)
+            batches.append((now - began, there[~there.isnan()].mean().item()))
             began = now
-        epochs.append(times)
+        epochs.append(batches)
     print(json.dumps(epochs), flush=True)
 
 

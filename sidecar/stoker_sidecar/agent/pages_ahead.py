@@ -85,8 +85,9 @@ class PagesAhead:
         if reader != self._reader:
             await self.end()
             self._reader = reader
-        # Where readers are not known to read as was said, nothing is known to have been read, either.
-        self._alone = alone and follower.state is OrderState.KNOWN
+        # Where readers are not known to read as was said, nothing is known to have been read, either. Few samples tell
+        # nothing of an epoch of some batches; the files that the fetcher watches do.
+        self._alone = alone and (follower.state is OrderState.KNOWN or self._passed is not None)
         try:
             return await self._work(follower)
         except FetcherUnavailable:

@@ -19,8 +19,8 @@ from stoker_sidecar.threads import in_thread
 from stoker_sidecar.wire.fetcher_protocol import FORESEEN_BYTES, Upcoming
 
 _log = logging.getLogger(__name__)
-# Seconds of a round of all readers, after which it is seen what memory there is; and pieces given back in one.
-_ROUND_SECONDS, _GIVEN_BACK = 0.25, 4096
+# Seconds of a round of all readers, after which it is seen what memory there is.
+_ROUND_SECONDS = 0.25
 # Of what is due next, so many files are looked at now and then: where most of them are gone again, it is brought again.
 _DUE = 8
 # The part of the room that is left to what was read last: readers may be behind where they are reckoned to be.
@@ -154,17 +154,16 @@ class ForeseenPages:
 
     async def _give_back(self, reader: ForeseenReader, room: int) -> None:
         """Drop what was read where memory does not suffice for all: the kernel has more work with finding it."""
-        if reader.alone and self._figures is not None and is_too_large(self._figures[1], reader.size):
-            with reader.upcoming() as upcoming:
-                spent = upcoming.spent(self._clock(), room // _BEHIND, _GIVEN_BACK)
-            if spent:
-                await in_thread(reader.give_back, spent)
+        reader.behind = room // _BEHIND if reader.alone and reader.too_large else None
+        if reader.behind is not None:
+            await in_thread(reader.give_back, self._clock())
 
     async def _room(self, reader: ForeseenReader) -> int:
         """Return the bytes that may be ahead of a reader now."""
         now = self._clock()
         if self._figures is None or now - self._figures[0] >= _LOOK:
             self._figures = now, await in_thread(self._memory)
+        reader.too_large = is_too_large(self._figures[1], reader.size)
         others = sum(self._ahead(one, now) for one in self._readers.values() if one is not reader)
         return foreseen_room(self._figures[1], self._pages.taken + others, reader.size)
 

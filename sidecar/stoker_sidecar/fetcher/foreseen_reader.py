@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from itertools import chain
 
 from stoker_sidecar.fetcher.cached_version import State
 from stoker_sidecar.fetcher.core.trip_wires import STRIDE
@@ -13,19 +14,22 @@ from stoker_sidecar.fetcher.core.upcoming_pieces import NumberedPiece, UpcomingP
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.page_cache import PageRange, PageReader, windows
 from stoker_sidecar.linux.inotify import OpeningWatch
-from stoker_sidecar.version.manifest import Manifest
+from stoker_sidecar.version.manifest import Entry, Manifest
 
 _log = logging.getLogger(__name__)
 # Pieces that are asked for at a time; of so many files one is looked at before the others are brought, and two of each
-# time at least: where those are in memory, so is nearly all else.
-_BATCH, _LOOKED_AT, _FEWEST = 32, 32, 2
+# time at least: where those are in memory, so is nearly all else. Of a version that does not fit into memory some files
+# are there by chance: with half of them, two are in one case of four, and eight in one of 250.
+_BATCH, _LOOKED_AT, _FEWEST, _FEWEST_OF_LARGE = 32, 32, 2, 8
 # Bytes of a round, after which it is seen what memory there is; seconds for which it waits for readers to move on, and
 # between two looks at them then.
-_ROUND_BYTES, _IDLE, _TICK = 128 * 1024**2, 0.02, 0.002
+_ROUND_BYTES, _IDLE, _TICK = 256 * 1024**2, 0.02, 0.002
 # Threads, one of which goes on while the other waits for names that are not in memory; and files that each has begun
 # and that the disk reads at the same time. One thread brought 14,200 to 17,900 files of 100 KiB a second with 32 under
 # way, and 32 us of CPU each; eight that waited for each file 10,900 to 12,900, with 56 to 86 us.
 _STREAMS, _DEPTH = 2, 32
+# Pieces given back at a time, at most, while nothing else is brought.
+_GIVEN_BACK = 512
 # Folders of a version whose paths are kept.
 _MOST_FOLDERS = 65_536
 # Files of a reader whose opening is watched at a time. A user may have 8,192 or more (fs.inotify.max_user_watches).
@@ -42,6 +46,8 @@ class ForeseenReader:
         self.fetching = fetching
         self.is_open = is_open
         self.alone = False  # nobody else reads its files
+        self.too_large = False  # memory does not suffice for all of its version
+        self.behind: int | None = None  # bytes that stay of what was read; None: nothing is given back
         self.failed: float | None = None  # when something was wrong with it
         self.looked = 0.0  # when it was looked whether what is due is still there
         self._upcoming = upcoming
@@ -54,6 +60,11 @@ class ForeseenReader:
     def size(self) -> int:
         """Bytes of the version."""
         return self.fetching.version.manifest.info.bytes
+
+    @property
+    def fewest(self) -> int:
+        """Files that are looked at, at least, before others are taken to be in memory."""
+        return _FEWEST_OF_LARGE if self.too_large else _FEWEST
 
     @contextmanager
     def upcoming(self) -> Iterator[UpcomingPieces]:
@@ -133,11 +144,17 @@ class ForeseenReader:
             self._watch.close()
             self._watch = None
 
-    def give_back(self, pieces: Sequence[NumberedPiece]) -> None:
-        """Drop pages of pieces that have been read. Blocks. Raises SidecarError."""
+    def give_back(self, now: float) -> None:
+        """Drop pages of pieces that have been read, of some at a time. Blocks for some ms. Raises SidecarError."""
         with closing(Manifest.open(self.fetching.version.paths.manifest)) as manifest:
-            for one in self.ranges(manifest, pieces):
-                _give_back(one)
+            self.give_back_by(manifest, now)
+
+    def give_back_by(self, manifest: Manifest, now: float) -> None:
+        """Do the same by a manifest that is open. Raises SidecarError."""
+        with self._lock:
+            spent = self._upcoming.spent(now, self.behind, _GIVEN_BACK) if self.behind is not None else []
+        for one in self.ranges(manifest, spent):
+            _give_back(one)
 
     def is_lost(self, pieces: Sequence[NumberedPiece]) -> bool:
         """Tell whether most of these are in memory no more. Blocks. Raises SidecarError."""
@@ -147,18 +164,22 @@ class ForeseenReader:
 
     def ranges(self, manifest: Manifest, pieces: Sequence[NumberedPiece]) -> list[PageRange]:
         """Return where pieces lie that are on the disk, and that no rule leaves out. Raises SidecarError."""
-        version, tuning, found = self.fetching.version, self.fetching.tuning, list[PageRange]()
-        for _, ino, length, offset in pieces:
-            here = ino < len(version.states) and version.states[ino] == State.HERE
-            entry = manifest.entry(ino) if here and tuning.of(ino).foreseen else None
-            if entry is None or offset >= entry.size:
-                continue
-            path = f"{version.paths.tree}{self._folder(manifest, entry.parent)}/{entry.name.decode()}"
-            if length:
-                found.append(PageRange(path, offset, min(length, entry.size - offset)))
-            else:
-                found += windows(path, entry.size)
-        return found
+        return list(chain.from_iterable(self.ranges_of_each(manifest, pieces)))
+
+    def ranges_of_each(self, manifest: Manifest, pieces: Sequence[NumberedPiece]) -> list[list[PageRange]]:
+        """Return the same for each of the pieces: none, one, or some of a large file. Raises SidecarError."""
+        states, tuning = self.fetching.version.states, self.fetching.tuning
+        inos = {one.ino for one in pieces if one.ino < len(states) and states[one.ino] == State.HERE}
+        entries = manifest.entries_of([ino for ino in inos if tuning.of(ino).foreseen])
+        return [self._ranges_of(manifest, one, entries.get(one.ino)) for one in pieces]
+
+    def _ranges_of(self, manifest: Manifest, piece: NumberedPiece, entry: Entry | None) -> list[PageRange]:
+        if entry is None or piece.offset >= entry.size:
+            return []
+        path = f"{self.fetching.version.paths.tree}{self._folder(manifest, entry.parent)}/{entry.name.decode()}"
+        if piece.length:
+            return [PageRange(path, piece.offset, min(piece.length, entry.size - piece.offset))]
+        return list(windows(path, entry.size))
 
     def _folder(self, manifest: Manifest, ino: int) -> str:
         """Return a folder's path, each part of it behind a slash."""
@@ -188,6 +209,7 @@ class _Round:
         """Yield them; waits in between. Raises SidecarError and OSError."""
         size, moved = 0, self._clock()
         while (now := self._clock()) < self._end and now - moved <= _IDLE and size < _ROUND_BYTES:
+            self._reader.give_back_by(self._manifest, now)
             pieces = self._reader.wanted(now, self._room)
             if not pieces:
                 time.sleep(_TICK)
@@ -205,14 +227,15 @@ class _Round:
 
     def _missing(self, pieces: Sequence[NumberedPiece]) -> list[PageRange]:
         """Return the ranges of pieces, or none where they seem to be in memory."""
-        step = max(1, min(_LOOKED_AT, len(pieces) // _FEWEST))
-        if all(_is_in_memory(one) for one in self._reader.ranges(self._manifest, pieces[::step])):
+        found = self._reader.ranges_of_each(self._manifest, pieces)
+        step = max(1, min(_LOOKED_AT, len(pieces) // self._reader.fewest))
+        if all(_is_in_memory(one) for ranges in found[::step] for one in ranges):
             return []
         self.pieces += len(pieces)
-        for piece in pieces:
-            if piece.is_file and not piece.number % STRIDE:
-                self._wires |= {one.path: piece.number for one in self._reader.ranges(self._manifest, [piece])[:1]}
-        return self._reader.ranges(self._manifest, pieces)
+        for piece, ranges in zip(pieces, found, strict=True):
+            if piece.is_file and not piece.number % STRIDE and ranges:
+                self._wires[ranges[0].path] = piece.number
+        return list(chain.from_iterable(found))
 
 
 def _give_back(one: PageRange) -> None:

@@ -159,6 +159,23 @@ def test_an_epoch_so_short_that_any_order_would_agree_is_not_known() -> None:
     assert (follower.state, follower.agreement) == (OrderState.UNKNOWN, 100)
 
 
+def test_an_epoch_so_short_that_nothing_can_be_found_in_it_is_not_lost_by_some_reads() -> None:
+    """Between two looks one epoch ended and another began, and many reads seem to be of neither."""
+    follower = OrderFollower(order(plan(batch=400), files=10_000))
+    follow(follower, reading(follower.order, 0)[:2_000])
+    follow(follower, [ReadSample(FIRST + number) for number in follower.order.epoch(0).samples[9_000:9_040]])
+    assert not follower.is_searching
+    follow(follower, reading(follower.order, 0, 2_000)[:1_000])
+    assert (follower.state, follower.agreement, follower.epoch) == (OrderState.UNKNOWN, 100, 0)
+
+
+def test_of_a_short_epoch_too_another_order_is_wrong() -> None:
+    follower = OrderFollower(order(plan(batch=400), files=10_000))
+    for epoch in range(2):
+        follow(follower, reading(order(plan(batch=400, seed=4_000), files=10_000), epoch))
+    assert follower.state is OrderState.WRONG
+
+
 def test_reads_that_nobody_saw_do_not_make_another_order_agree() -> None:
     follower, other = OrderFollower(order(plan())), order(plan(seed=4_000))
     reads = reading(other, 0)
@@ -210,3 +227,14 @@ def test_a_place_that_is_known_too_roughly_to_tell_orders_apart_is_left_alone() 
     follower.give(follower.order.epoch(0))
     follower.reckon(10_000.0, 6_000.0)
     assert follower.step == 0
+
+
+def test_a_short_epoch_ends_where_its_readers_are_known_by_other_means_to_be_in_the_next() -> None:
+    """Reads that are seen after a while seem to be of neither: too many were not seen in between."""
+    follower = OrderFollower(order(plan(batch=400), files=10_000))
+    follow(follower, reading(follower.order, 0)[:2_000])
+    follower.give(follower.order.epoch(1))
+    follower.reckon(13_000.0, 500.0)
+    assert (follower.epoch, follower.step) == (1, 2_500)
+    follow(follower, reading(follower.order, 1, 2_500)[:500])
+    assert (follower.state, follower.agreement) == (OrderState.UNKNOWN, 100)

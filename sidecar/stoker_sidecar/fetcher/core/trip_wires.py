@@ -14,6 +14,9 @@ _LOOKED_AT = 256
 _SPAN, _FADING = 0.02, 1.0
 # Seconds for which readers are believed to go on at their pace, without wires or a look at them.
 _TRUST = 1.0
+# Wires that readers went past without an opening are waited for: so many, and until they are so many pieces behind.
+# Fewer than this are no loader's: an opening that was not told, or a stranger's before ours.
+_MOST_LATE, _FAR_BEHIND, _FEWEST_LATE = 64, 4096, 4
 
 
 class TripWires:
@@ -27,6 +30,7 @@ class TripWires:
         self._wires: list[int] = []  # beyond ``passed``, in ascending order
         self._tripped: set[int] = set()
         self._before: deque[bool] = deque([True] * (_LAST - 1), maxlen=_LAST - 1)
+        self._late: deque[int] = deque(maxlen=_MOST_LATE)  # that were passed and not tripped, in ascending order
         self.passed: int | None = None  # the number of the last piece that readers were seen to have opened
         self.pace = 0.0  # pieces a second; 0: not known
         self._looked = self._moved = 0.0  # when it was looked last, and when readers had moved on then
@@ -41,6 +45,10 @@ class TripWires:
         """Tell whether there is a wire on a piece."""
         at = bisect_left(self._wires, number)
         return at < len(self._wires) and self._wires[at] == number
+
+    def beyond(self, number: int) -> list[int]:
+        """Return the wires from a piece on."""
+        return self._wires[bisect_left(self._wires, number) :]
 
     def take_up(self, begin: int, end: int) -> list[int]:
         """Take the wires up that lie from one piece to before another, and return them."""
@@ -57,9 +65,29 @@ class TripWires:
         since = self._looked if self._wires else self._moved
         return self.passed + 1 + self.pace * min(max(0.0, now - since), _TRUST)
 
+    @property
+    def read_beyond(self) -> int:
+        """Return about how many pieces beyond ``passed`` were opened, by some of several loaders."""
+        return STRIDE * len(self._tripped)
+
+    @property
+    def done(self) -> int | None:
+        """Return how many pieces all readers have gone past, the last of several loaders too; None: nothing was seen.
+
+        A loader that has the last of four batches begins it when the other three were read, where a step of computing
+        comes between batches.
+        """
+        if self.passed is None:
+            return None
+        return self._late[0] if len(self._late) >= _FEWEST_LATE else self.passed + 1
+
     def tripped(self, numbers: Collection[int], now: float) -> None:
         """Take the wires that were tripped since the last call, which may be none."""
-        self._tripped.update(number for number in numbers if self.has(number))
+        for number in numbers:
+            if self.has(number):
+                self._tripped.add(number)
+            elif number in self._late:
+                self._late.remove(number)
         reached = self._reached() if numbers else 0
         if reached:
             self.passed, self._moved = self._wires[reached - 1], now
@@ -75,9 +103,14 @@ class TripWires:
     def _leave(self, count: int) -> None:
         """Forget the first wires."""
         for number in self._wires[:count]:
-            self._before.append(number in self._tripped)
+            tripped = number in self._tripped
+            self._before.append(tripped)
             self._tripped.discard(number)
+            if not tripped:
+                self._late.append(number)
         del self._wires[:count]
+        while self._late and self.passed is not None and self._late[0] < self.passed - _FAR_BEHIND:
+            self._late.popleft()
 
     def _reached(self) -> int:
         """Return how many wires readers have gone past."""

@@ -20,6 +20,8 @@ _SECONDS, _LEAST_BYTES = 10.0, 64 * 1024**2
 _FEW = 64
 # Wires beyond what was brought, so that readers who have overtaken it are seen: so far apart, and so far ahead.
 _SCOUTS_APART, _SCOUTS = 8 * STRIDE, 4096
+# What is so many times as far behind readers as what was read stays is not given back any more; pieces at least.
+_STALE_WINDOWS, _LEAST_STALE = 8, 512
 # A file takes a page at least. Of what was brought, so much of the mean size is of the last pieces.
 _LEAST_SIZE, _FRESH = 4096.0, 1 / 8
 
@@ -94,11 +96,12 @@ class UpcomingPieces:
     def tells(self, number: int) -> bool:
         """Tell whether the next opening of a piece's file is that of this piece.
 
-        A window on few files is several epochs long: readers then open them for an earlier piece first.
+        A window on few files is several epochs long: readers then open them for an earlier piece first; so does one of
+        several loaders that comes last.
         """
         if not self._first <= number < self._end:
             return False
-        begin = max(self._first, int(self._seen), (self._wires.passed or 0) + 1)
+        begin = max(self._first, int(self._seen) if self._wires.done is None else self._wires.done)
         ino = _INO.pack(self._piece(number).ino)
         start, end = ((one - self._first) * _PIECE.size for one in (begin, number))
         while (start := self._kept.find(ino, start, end)) >= 0:
@@ -128,18 +131,29 @@ class UpcomingPieces:
         pace = self._pace if wired is None else self._wires.pace
         window = min(room, max(_LEAST_BYTES, pace * _SECONDS * self.mean))
         begin = max(self._next, int(self._seen), self._first, int(wired or 0))
-        end = min(begin + most, int(self._place(now) + window / self.mean), self._end)
+        # Loaders that read a batch one after the other have read some of what lies ahead of all of them.
+        ahead = self._wires.read_beyond + window / self.mean
+        end = min(begin + most, int(self._place(now) + ahead), self._end)
         few = end - begin < min(_FEW, most, window / self.mean / 2) and end < self._end
         return (begin, begin) if few and begin > self._place(now) else (begin, end)
 
     def spent(self, now: float, behind: int, most: int) -> list[NumberedPiece]:
-        """Return pieces that were brought and have been read, each once: those so many bytes behind the readers."""
-        begin = max(self._spent, self._first)
-        end = min(begin + most, int(self._place(now) - behind / self.mean), self._next)
-        if end - begin < _FEW:
+        """Return pieces that were brought and have been read, each once: those so many bytes behind the readers.
+
+        None that readers have not opened as far as wires tell, and none whose file comes once more in what was brought,
+        or has a wire: it is opened to be given back.
+        """
+        place = self._place(now)
+        # What is farther behind is long gone: dropping it again would take the time of what is to be brought.
+        begin = max(self._spent, self._first, int(place - max(_STALE_WINDOWS * behind / self.mean, _LEAST_STALE)))
+        end = min(begin + most, int(place - behind / self.mean), self._next)
+        if self._wires.done is not None:
+            end = min(end, self._wires.done)
+        if end - begin < max(_FEW, min(most, int(self._next - place)) // 4):
             return []
         self._spent = end
-        return [self._piece(number) for number in range(begin, end)]
+        again = {self._piece(number).ino for number in (*range(end, self._next), *self._wires.beyond(self._next))}
+        return [piece for piece in map(self._piece, range(begin, end)) if piece.ino not in again]
 
     def due(self, now: float, most: int) -> list[NumberedPiece]:
         """Return pieces that were brought and are due to be read within the next half of what was."""

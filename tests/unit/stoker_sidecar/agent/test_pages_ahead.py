@@ -8,7 +8,7 @@ from itertools import accumulate
 
 import pytest
 
-from stoker_orders.following import OrderFollower, ReadSample
+from stoker_orders.following import OrderFollower, OrderState, ReadSample
 from stoker_orders.job_order import JobOrder
 from stoker_orders.predictors.samplers import SamplerName
 from stoker_orders.sample_map import FileMap
@@ -31,10 +31,14 @@ class Job:
     told: list[Upcoming] = field(default_factory=list)
     now: float = 0.0
     answer: Callable[[], Reply] = Done
+    batch: int = 16
+    loaders: int = 0
+    samples: int = FILES
 
     def __post_init__(self) -> None:
-        plan = SamplingPlan(SamplerName.TORCH_DISTRIBUTED, seed=3, epochs=3, batch=16)
-        self.follower = OrderFollower(JobOrder(plan, FileMap(range(FIRST, FIRST + FILES)), (0,)))
+        plan = SamplingPlan(SamplerName.TORCH_DISTRIBUTED, seed=3, epochs=3, batch=self.batch, loaders=self.loaders)
+        files = FileMap(range(FIRST, FIRST + self.samples))
+        self.follower = OrderFollower(JobOrder(plan, files, (0,)))
         self.pages = PagesAhead(self._tell, ("uid", "d" * 64), EpochOrders(OrderPlugins()), lambda: self.now)
 
     async def _tell(self, message: Upcoming) -> Reply:
@@ -50,10 +54,10 @@ class Job:
     def expected(self, epoch: int) -> list[int]:
         return [piece.file for piece in self.follower.order.pieces(self.follower.order.epoch(epoch), 0)]
 
-    async def work(self) -> None:
+    async def work(self, *, alone: bool = False) -> None:
         while (wanted := self.follower.wanted) is not None:
             self.follower.give(self.follower.order.epoch(wanted))
-        while await self.pages.work(self.follower, "pod"):
+        while await self.pages.work(self.follower, "pod", alone=alone):
             pass
 
     async def read(self, epoch: int, first: int, last: int, seconds: float) -> None:
@@ -181,3 +185,16 @@ async def test_readers_are_looked_for_while_there_is_nothing_to_tell_but_seldom_
     job.now += 1.0
     await job.work()
     assert len(job.told) == told + 2
+
+
+async def test_readers_of_a_short_epoch_are_known_to_read_as_was_said_by_the_files_that_they_open() -> None:
+    """Of an epoch of few batches as much may be out of order as there is, so that samples tell nothing."""
+    job = Job(batch=400, loaders=4, samples=10_000)
+    await job.work(alone=True)
+    await job.read(0, 0, 100, seconds=0.1)
+    assert (job.follower.state, job.told[-1].alone) == (OrderState.UNKNOWN, False)
+    job.answer = partial(Passed, 2000)
+    for _ in range(2):
+        job.now += 0.1
+        await job.work(alone=True)
+    assert job.told[-1].alone

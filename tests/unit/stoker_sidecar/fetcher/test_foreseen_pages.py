@@ -215,7 +215,7 @@ async def test_what_was_read_is_given_back_where_memory_is_too_small_for_all_and
     pieces = upcoming(cache_node, digest, NAMES).pieces
     foreseen.take(Upcoming(UID, digest, "pod", pieces=pieces), fetching, lambda _: True, alone=alone)
     await eventually(lambda: len(brought) == len(NAMES))
-    foreseen.take(Upcoming(UID, digest, "pod", len(NAMES), at=2000.0), fetching, lambda _: True, alone=alone)
+    foreseen.take(Upcoming(UID, digest, "pod", len(NAMES), at=100.0), fetching, lambda _: True, alone=alone)
     foreseen.take(Upcoming(UID, digest, "another", pieces=pieces), fetching, lambda _: True)
     await eventually(lambda: len(brought) == 2 * len(NAMES))
     await foreseen.close()

@@ -122,3 +122,33 @@ def test_wires_behind_readers_that_were_seen_elsewhere_count_no_more() -> None:
 
 def test_before_anything_was_opened_no_place_is_known() -> None:
     assert laid().place(0.0) is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 60)), max_size=60))
+def test_done_is_what_the_last_of_several_loaders_has_opened(moves: list[tuple[int, int]]) -> None:
+    """Each of four loaders opens every fourth piece, in any turns."""
+    wires, opened = laid(), [0, 0, 0, 0]
+    for turn, (loader, move) in enumerate(moves):
+        begin, opened[loader] = opened[loader], opened[loader] + move
+        wires.tripped(wired([step * 4 + loader for step in range(begin, opened[loader])]), float(turn))
+        unopened = [one for one in wired(range(wires.done or 0)) if one // 4 >= opened[one % 4]]
+        assert len(unopened) < 4  # fewer are openings that were not told
+
+
+def test_a_loader_that_comes_last_is_waited_for() -> None:
+    wires = laid()
+    wires.tripped([one for one in wired(range(1600)) if one % 4 != 3], 1.0)
+    assert wires.passed is not None
+    assert wires.passed > 1500
+    assert wires.done == 51  # the first wire of the fourth loader
+    wires.tripped([one for one in wired(range(1600)) if one % 4 == 3], 2.0)
+    assert wires.done == wires.passed + 1
+
+
+def test_an_opening_that_never_comes_is_waited_for_within_bounds() -> None:
+    wires = laid(STRIDE * 400)
+    wires.tripped([one for one in wired(range(STRIDE * 200)) if one not in range(170, 240)], 1.0)
+    assert wires.done == 170
+    wires.tripped(wired(range(STRIDE * 200, STRIDE * 400)), 2.0)
+    assert wires.passed == STRIDE * 399
+    assert wires.done == wires.passed + 1

@@ -140,6 +140,54 @@ def test_what_was_read_is_spent_once_and_some_way_behind_the_readers() -> None:
     assert upcoming.spent(0.0, 30 * SIZE, 100) == []
 
 
+def test_what_comes_again_in_what_was_brought_is_not_spent() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    epochs = packed(range(200)) + packed(range(150, 350))
+    upcoming.take(Upcoming("uid", "d" * 64, "pod", pieces=epochs, at=200.0), 0.0)
+    assert len(wanted(upcoming)) == 400
+    assert [piece.ino for piece in upcoming.spent(0.0, 0, 1000)] == list(range(150))
+
+
+def test_what_a_late_loader_has_not_opened_is_not_spent() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(told(0, 4000), 0.0)
+    wanted(upcoming)
+    wires = range(0, 1600, 17)
+    for number in wires:
+        upcoming.wire(number)
+    upcoming.opened([number for number in wires if number % 4 != 3], 1.0)
+    assert upcoming.passed == 1598
+    assert upcoming.spent(1.0, 300 * SIZE, 500) == []
+    upcoming.opened([number for number in wires if number % 4 == 3], 1.5)
+    assert [piece.number for piece in upcoming.spent(1.5, 300 * SIZE, 500)] == list(range(500))
+
+
+def test_what_is_far_behind_is_left_to_the_kernel() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(told(0, 5000, at=4000.0), 0.0)
+    wanted(upcoming)
+    assert [piece.ino for piece in upcoming.spent(0.0, 100 * SIZE, 500)] == list(range(3200, 3700))
+
+
+def test_a_file_with_a_wire_is_not_spent_as_it_would_be_opened() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(Upcoming("uid", "d" * 64, "pod", pieces=packed(range(1000)) * 2, at=500.0), 0.0)
+    wanted(upcoming, most=500)
+    upcoming.wire(1017)  # the file of piece 17
+    assert [piece.ino for piece in upcoming.spent(0.0, 0, 100)] == [*range(17), *range(18, 100)]
+
+
+def test_what_some_of_several_loaders_have_read_makes_room_for_more() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(told(0, 4000), 0.0)
+    wanted(upcoming, room=1000 * SIZE)
+    for number in range(0, 1000, 17):
+        upcoming.wire(number)
+    upcoming.opened([number for number in range(0, 1000, 17) if number % 4 == 0], 1.0)  # one loader of four
+    assert upcoming.passed == 0
+    assert len(wanted(upcoming, 1.0, room=1000 * SIZE)) == pytest.approx(250, abs=17)
+
+
 def test_half_a_piece_is_left_out() -> None:
     upcoming = UpcomingPieces(SIZE)
     upcoming.take(Upcoming("uid", "d" * 64, "pod", pieces=packed(range(3)) + b"odd"), 0.0)
@@ -153,6 +201,17 @@ def test_it_is_looked_at_again_only_where_time_makes_room() -> None:
     upcoming.take(told(1000, 1000, pace=6400.0), 0.0)
     assert upcoming.wait(0.0) == 0.01
     assert upcoming.wait(1.5) is None
+
+
+def test_a_file_that_a_late_loader_opens_first_tells_nothing_of_the_next_epoch() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(Upcoming("uid", "d" * 64, "pod", pieces=packed(range(1600)) * 2), 0.0)
+    for number in range(0, 1600, 17):
+        upcoming.wire(number)
+    upcoming.opened([number for number in range(0, 1600, 17) if number % 4 != 3], 1.0)
+    assert not upcoming.tells(1600 + 1003)  # the fourth loader opens it still
+    upcoming.opened([number for number in range(0, 1600, 17) if number % 4 == 3], 1.5)
+    assert upcoming.tells(1600 + 1003)
 
 
 def test_the_opening_of_a_file_that_comes_earlier_too_tells_nothing_of_the_later_piece() -> None:

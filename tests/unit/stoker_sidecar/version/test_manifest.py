@@ -1,6 +1,7 @@
 """Manifests: the tree that a listing makes, its numbers, its digest."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -216,3 +217,18 @@ def test_a_file_that_is_no_manifest_is_refused(tmp_path: Path) -> None:
 def test_a_build_leaves_nothing_but_the_manifest(tmp_path: Path) -> None:
     _build(tmp_path, _object("a"))
     assert [path.name for path in tmp_path.iterdir()] == ["m.sqlite"]
+
+
+@_FOLDER
+@given(paths=_PATHS, inos=st.lists(st.integers(0, 40), max_size=30))
+def test_entries_are_found_together_as_one_by_one(tmp_path: Path, paths: list[str], inos: list[int]) -> None:
+    _build(tmp_path, *map(_object, paths))
+    with closing(_open(tmp_path)) as manifest:
+        expected = {ino: entry for ino in inos if (entry := manifest.entry(ino)) is not None}
+        assert manifest.entries_of(inos) == expected
+
+
+def test_more_entries_than_one_query_takes_are_all_found(tmp_path: Path) -> None:
+    _build(tmp_path, *(_object(f"f{number:04d}") for number in range(1000)))
+    with closing(_open(tmp_path)) as manifest:
+        assert sorted(manifest.entries_of(range(1, 1002))) == list(range(1, 1002))
