@@ -28,9 +28,9 @@ from stoker_kube.events import EventRecorder, ObjectRef
 from stoker_kube.resources import Kind
 from stoker_operator import garbage
 from stoker_operator.core.listing import new_id
+from stoker_operator.core.node_cache_reader import NodeCacheReader
 from stoker_operator.core.plan import NodeCacheWrite
 from stoker_operator.core.views import COMPONENT_LABEL, SIDECAR_COMPONENT, NodeView, Owner, PodView
-from stoker_operator.mirror.node_cache_reader import NodeCacheReader
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.datasets import DatasetReconciler
 from stoker_operator.writer import Writer

@@ -24,11 +24,11 @@ from stoker_kube.resources import (
 )
 from stoker_operator import metrics
 from stoker_operator.core.acceptance import parse_dataset, parse_training_job
+from stoker_operator.core.node_cache_reader import NodeCacheReader
 from stoker_operator.core.plan import NodeCacheWrite
 from stoker_operator.core.profiles import ProfileView
 from stoker_operator.core.views import InvalidDataset, InvalidTrainingJob
 from stoker_operator.core.volumes import persistent_volume, persistent_volume_claim
-from stoker_operator.mirror.node_cache_reader import NodeCacheReader
 from stoker_operator.write_budget import WriteBudget
 
 FIELD_MANAGER = "stoker-operator"

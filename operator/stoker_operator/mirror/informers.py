@@ -23,11 +23,11 @@ from stoker_kube.resources import (
 )
 from stoker_kube.watch import watch
 from stoker_operator.core.dataset_classes import parse_class
+from stoker_operator.core.node_cache_reader import NodeCacheReader
 from stoker_operator.core.profiles import ProfileReader
 from stoker_operator.core.views import parse_node, parse_pod
 from stoker_operator.mirror.grants import trim_grant
 from stoker_operator.mirror.identity import identity_of, seen_of
-from stoker_operator.mirror.node_cache_reader import NodeCacheReader
 from stoker_operator.mirror.state import ClusterState
 
 _JOB_FIELDS = ("metadata", "spec", "status")

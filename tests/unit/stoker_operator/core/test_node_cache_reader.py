@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from stoker_api.nodecache import NodeCache
-from stoker_operator.mirror.node_cache_reader import NodeCacheReader
+from stoker_operator.core.node_cache_reader import NodeCacheReader
 from tests.unit.stoker_operator.builders import given, listed, make_cache, make_dataset, report
 
 
