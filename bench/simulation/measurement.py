@@ -58,6 +58,7 @@ class Measurement:
     _chance: random.Random = field(default_factory=lambda: random.Random(0))
 
     def __post_init__(self) -> None:
+        self.seen.still = self.operator.running
         self._meters = Meters(self.cluster, self.operator, self.player)
 
     async def size(self, nodes: int) -> None:

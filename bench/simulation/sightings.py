@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +13,8 @@ from stoker_api import names
 from stoker_kube.api import Kube, Object
 from stoker_kube.resources import DATASETS, PODS, Kind
 from stoker_kube.watch import EventType, watch
+
+_LOOK_SECONDS = 5.0  # without news, after which it is asked whether there can be any
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class Sightings:
     kube: Kube
     datasets: dict[str, SeenDataset] = field(default_factory=dict)
     pods: dict[str, SeenPod] = field(default_factory=dict)
+    still: Callable[[], object] = lambda: None  # raises when there is nothing to wait for any more
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
@@ -50,13 +54,18 @@ class Sightings:
             tasks.create_task(self._watch_pods())
 
     async def until(self, what: str, condition: Callable[[], bool], seconds: float) -> float:
-        """Wait until the condition holds; return the seconds. Raises BenchError when it takes too long."""
+        """Wait until the condition holds; return the seconds. Raises BenchError when it takes too long.
+
+        Raises what ``still`` raises as well.
+        """
         began = time.monotonic()
         try:
             async with asyncio.timeout(seconds):
                 while not condition():
+                    self.still()
                     self._changed.clear()
-                    await self._changed.wait()
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self._changed.wait(), _LOOK_SECONDS)
         except TimeoutError as error:
             raise BenchError(f"waited {seconds:.0f} s in vain: {what}") from error
         return time.monotonic() - began

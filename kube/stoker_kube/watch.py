@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from stoker_api.backoff import Backoff
 from stoker_kube.api import Kube, Object
@@ -35,6 +35,7 @@ class WatchEvent:
     object: Object
 
 
+_Key = tuple[str, str]  # namespace and name
 _SYNCED = WatchEvent(EventType.SYNCED, {})
 
 
@@ -80,6 +81,18 @@ async def watch(
             await sleep(wait.next() if state.idle_round else 0.0)
 
 
+class _Known(NamedTuple):
+    """What is kept of an object, of which there may be 100,000: enough to tell of a deletion that was missed."""
+
+    uid: str
+    version: str
+
+    def metadata(self, key: _Key) -> Object:
+        namespace, name = key
+        found = {"name": name, "namespace": namespace, "uid": self.uid, "resourceVersion": self.version}
+        return {field: value for field, value in found.items() if value}
+
+
 class _Watcher:
     """Where the watch stands: which objects were told to the reader, and the resourceVersion to go on from."""
 
@@ -88,7 +101,7 @@ class _Watcher:
         self._kind = kind
         self._scope = scope
         self._position = ""
-        self._known: dict[tuple[str, str], Object] = {}  # metadata only: enough to tell of a deletion that was missed
+        self._known: dict[_Key, _Known] = {}
         self.idle_round = False  # the last connection ended without a word, so the next one should wait
 
     def forget_position(self) -> None:
@@ -109,7 +122,7 @@ class _Watcher:
                 yield self._told(EventType(raw["type"]), raw["object"])
 
     async def _list(self) -> AsyncIterator[WatchEvent]:
-        seen: set[tuple[str, str]] = set()
+        seen: set[_Key] = set()
         position = ""
         async for page in self._client.pages(self._kind, *self._scope):
             position = page.resource_version
@@ -118,7 +131,7 @@ class _Watcher:
                 if (event := self._listed(item)) is not None:
                     yield event
         for key in self._known.keys() - seen:
-            yield self._told(EventType.DELETED, {"metadata": self._known[key]})
+            yield self._told(EventType.DELETED, {"metadata": self._known[key].metadata(key)})
         self._position = position
         yield _SYNCED
 
@@ -126,7 +139,7 @@ class _Watcher:
         known = self._known.get(_key(item))
         if known is None:
             return self._told(EventType.ADDED, item)
-        if known["resourceVersion"] == item["metadata"]["resourceVersion"]:
+        if known.version == item["metadata"]["resourceVersion"]:
             return None
         return self._told(EventType.MODIFIED, item)
 
@@ -134,10 +147,10 @@ class _Watcher:
         if event is EventType.DELETED:
             self._known.pop(_key(item), None)
         else:
-            kept = ("name", "namespace", "uid", "resourceVersion")
-            self._known[_key(item)] = {field: item["metadata"][field] for field in kept if field in item["metadata"]}
+            metadata = item["metadata"]
+            self._known[_key(item)] = _Known(metadata.get("uid", ""), metadata["resourceVersion"])
         return WatchEvent(event, item)
 
 
-def _key(item: Object) -> tuple[str, str]:
+def _key(item: Object) -> _Key:
     return item["metadata"].get("namespace", ""), item["metadata"]["name"]

@@ -7,7 +7,10 @@ from pydantic import BaseModel
 
 Row = TypeVar("Row", bound=BaseModel)
 _MOST_SETS = 10_000  # ways to leave fields out that are remembered: nodes write rows, and may be of ill will
+_MOST_NUMBERS = 10_000  # that are remembered: thousands of nodes say the same of a Dataset's size
+_FEW = 5  # fields: a dictionary of its own is smaller than one that shares names, which has room for 30
 _given: Final[dict[frozenset[str], set[str]]] = {}
+_numbers: Final[dict[int, int]] = {}
 
 
 def compacted(row: Row) -> Row:
@@ -17,9 +20,9 @@ def compacted(row: Row) -> Row:
     the instances of a class, up to 30 of them, and among copies of what one instance has. Rows in which the same fields
     are given share the set of their names, too, which takes 2 KB for more than 18 of them.
     """
-    fields = _names_of(type(row)).copy()
+    fields = _names_of(type(row)).copy() if len(type(row).model_fields) > _FEW else {}
     for name, value in vars(row).items():
-        fields[name] = value
+        fields[name] = _shared_number(value) if type(value) is int else value
     new = type(row).__new__(type(row))
     object.__setattr__(new, "__dict__", fields)
     object.__setattr__(new, "__pydantic_fields_set__", row.__pydantic_fields_set__)
@@ -27,6 +30,12 @@ def compacted(row: Row) -> Row:
     for name in ("__pydantic_extra__", "__pydantic_private__"):
         object.__setattr__(new, name, getattr(row, name))
     return new
+
+
+def _shared_number(value: int) -> int:
+    if len(_numbers) >= _MOST_NUMBERS:
+        _numbers.clear()
+    return _numbers.setdefault(value, value)
 
 
 def share_names(row: BaseModel) -> None:

@@ -15,6 +15,7 @@ from stoker_api.dataset import Dataset
 from stoker_operator.core.changed_keys import swap
 from stoker_operator.core.class_limits import NO_TERMS
 from stoker_operator.core.dataset_size import size_on_node
+from stoker_operator.core.fill_order import FillOrders
 from stoker_operator.core.held_states import HeldStates, Moved
 from stoker_operator.core.node_promises import NOTHING, LastRoom, NodePromises, Question, TurnRoom
 from stoker_operator.core.node_roles import Placement, Role
@@ -283,8 +284,9 @@ class KeptPlacements:
                 one.draft.roles, one.before = one.before, None
         self._touched = set()
         room = LastRoom(self._promises)
+        orders = FillOrders(room)
         for key in sorted(self._lacking, key=self._positions.__getitem__):
-            self._fill(key, room, spoiled)
+            self._fill(key, room, orders, spoiled)
             yield
         for key in sorted(turns, key=self._positions.__getitem__):
             if self._kept[key].draft.share.limited:
@@ -297,11 +299,11 @@ class KeptPlacements:
             yield
         return finished | self._touched
 
-    def _fill(self, key: str, room: LastRoom, spoiled: Spoiled) -> None:
+    def _fill(self, key: str, room: LastRoom, orders: FillOrders, spoiled: Spoiled) -> None:
         one = self._kept[key]
         if not one.draft.share.limited:
             self._remember(key)
-        spoiled.attempt(key, partial(one.draft.fill, room))
+        spoiled.attempt(key, partial(one.draft.fill, room, orders))
 
     def _count(self, key: str, spoiled: Spoiled) -> None:
         draft = self._kept[key].draft

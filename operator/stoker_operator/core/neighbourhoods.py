@@ -20,18 +20,24 @@ _HASH = 8  # bytes
 
 
 class Neighbourhood(NamedTuple):
-    """Whom a node asks, and who may ask it, by host:port; ``position``: its own among itself and ``peers``.
+    """Whom a node asks, and who may ask it, by host:port; ``position``: its own among ``members``, its group's nodes.
 
-    ``links``: those of other groups. ``first`` and ``width``: the part of EVERYTHING that the group fetches.
+    The members are one object for all of a group: a large cluster has a neighbourhood for each node and Dataset.
+    ``links``: nodes of other groups. ``first`` and ``width``: the part of EVERYTHING that the group fetches.
     ``distances``: how far away ``peers`` and then ``links`` are; empty: all are alike.
     """
 
-    peers: tuple[str, ...]
+    members: tuple[str, ...]
     position: int
     links: tuple[str, ...] = ()
     first: int = 0
     width: int = EVERYTHING
     distances: tuple[int, ...] = ()
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        """The other members."""
+        return self.members[: self.position] + self.members[self.position + 1 :]
 
 
 def neighbourhoods(salt: str, nodes: Sequence[HolderNode]) -> Mapping[str, Neighbourhood]:
@@ -71,6 +77,5 @@ def _links(nodes: Sequence[HolderNode], hashes: Mapping[str, Sequence[int]]) -> 
 def _told(group: NodeGroup, links: Mapping[str, set[str]]) -> Iterator[tuple[str, Neighbourhood]]:
     addresses = tuple(node.address for node in group.members)
     for position, node in enumerate(group.members):
-        peers = addresses[:position] + addresses[position + 1 :]
         others = tuple(sorted(links.get(node.name, set()).difference(addresses)))
-        yield node.name, Neighbourhood(peers, position, others, group.first, group.width)
+        yield node.name, Neighbourhood(addresses, position, others, group.first, group.width)

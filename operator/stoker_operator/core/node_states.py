@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -19,6 +20,7 @@ from stoker_operator.core.warm_parts import is_warm
 
 # As long as kube-controller-manager lets pods stay on a node that stopped answering (tolerationSeconds: 300).
 NODE_GRACE = 300.0
+_MOST_SUMMARIES = 10_000  # that are remembered to be shared
 _WITH_MANIFEST = frozenset({NodePhase.WARMING, NodePhase.WARM, NodePhase.PATHS_WARM, NodePhase.FULL, NodePhase.IDLE})
 
 
@@ -97,7 +99,14 @@ def _summarize(state: NodeState) -> StateSummary:
     attention = 0 if troubled else 2 if row.phase in _SETTLED else 1
     done = state.done and is_warm(row, ())
     figures = (row.warm_bytes, row.bytes_per_second, row.eta_seconds)
-    return StateSummary(str(row.phase), attention, done, row.version, *figures, row.error)
+    summary = StateSummary(str(row.phase), attention, done, row.version, *figures, row.error)
+    return summary if row.error is not None else _same_summary(summary)
+
+
+@lru_cache(maxsize=_MOST_SUMMARIES)
+def _same_summary(summary: StateSummary) -> StateSummary:
+    """Return one object for all that say the same: thousands of nodes have all of a Dataset."""
+    return summary
 
 
 class NodeStates:

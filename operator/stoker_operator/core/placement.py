@@ -15,6 +15,7 @@ from stoker_api.dataset import Dataset
 from stoker_api.times import parse_time
 from stoker_operator.core.class_limits import NO_TERMS
 from stoker_operator.core.dataset_size import listed_size, size_on_node
+from stoker_operator.core.fill_order import FillOrders, fresh_rank
 from stoker_operator.core.node_promises import NOTHING, Promise
 from stoker_operator.core.node_roles import Placement, Role
 from stoker_operator.core.node_room import FillRoom, KeepRoom, Ledger, Selection, Selections
@@ -179,8 +180,11 @@ class Draft:
         here = self.size if state.unread or role is Role.GUEST else state.warm_bytes
         return max(0, self.size - here), 0
 
-    def fill(self, ledger: FillRoom) -> None:
-        """Add replicas, where there are too few: first on nodes that pods use anyway, then on fresh ones."""
+    def fill(self, ledger: FillRoom, orders: FillOrders | None = None) -> None:
+        """Add replicas, where there are too few: first on nodes that pods use anyway, then on fresh ones.
+
+        ``orders``: kept for all Datasets of a pass, by which the nodes are as without them.
+        """
         if self._spread is not None and self.missing():
             self._fill_spread(self._spread, ledger)
             return
@@ -189,13 +193,20 @@ class Draft:
         missing = self.missing()
         if not missing:
             return
-        free = [name for name in self._fresh if name not in self.roles]
-        rank = partial(self._fresh_rank, ledger=ledger)
-        # Giving one of them changes no other's rank, so one order does for all.
-        for name in sorted(free, key=rank) if self.share.limited else nsmallest(missing, free, key=rank):
+        for name in self._first_fresh(missing, ledger, orders):
             if missing and self._within_quota(name):
                 self._give(name, Role.REPLICA, ledger)
                 missing -= 1
+
+    def _first_fresh(self, missing: int, ledger: FillRoom, orders: FillOrders | None) -> list[str]:
+        """Return fresh nodes in their order; giving one of them changes no other's rank."""
+        # An order steps over those that have it already, one by one.
+        few = 2 * len(self.roles) < len(self._fresh)
+        if orders is not None and few and not self.share.limited and not self._named:
+            return orders.of(self.selection).first(missing, self.size, self.roles)
+        free = [name for name in self._fresh if name not in self.roles]
+        rank = partial(self._fresh_rank, ledger=ledger)
+        return sorted(free, key=rank) if self.share.limited else nsmallest(missing, free, key=rank)
 
     def _fill_spread(self, spread: ReplicaSpread, ledger: FillRoom) -> None:
         """Add replicas so that domains have like many of them; in each domain as ``fill`` would."""
@@ -369,6 +380,6 @@ class Draft:
 
         Then the emptiest, then the freest.
         """
-        tainted = self.selection.rule.comes_late(self.selection.everywhere[name])
+        tainted, given, taken, _ = fresh_rank(self.selection, ledger, name)
         fits = ledger.fits(name, self.size)
-        return (not fits, tainted, ledger.given(name) if fits else 0, -ledger.free(name), name)
+        return (not fits, tainted, given if fits else 0, taken, name)
