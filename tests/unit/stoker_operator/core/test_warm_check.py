@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from stoker_api.dataset import Dataset
-from stoker_api.nodecache import NodeCache
 from stoker_operator.core.check_answers import HOLD, CheckAnswer, active_condition, decide_answer, status_patch
 from stoker_operator.core.kueue_objects import CheckState, WarmTerms, parse_admission_check, parse_workload
 from stoker_operator.core.release_decisions import SHOWN_AFTER
@@ -13,7 +12,14 @@ from stoker_operator.core.views import ClusterView
 from stoker_operator.core.warm_check import Outlook, StartVerdict, judge
 from stoker_operator.core.warm_supply import WarmSupply
 from stoker_operator.core.warmth import WarmthIndex
-from tests.unit.stoker_operator.builders import NOW, SIZE, given, listed, make_cache, make_dataset, make_node, report
+from tests.unit.stoker_operator.builders import (
+    NOW,
+    SIZE,
+    listed,
+    make_dataset,
+    make_holder,
+    make_node,
+)
 from tests.unit.stoker_operator.builders import make_view as view_of
 from tests.unit.stoker_operator.kueue import ROOM, held_back, let_back, make_check, make_workload, pod_set
 
@@ -31,10 +37,8 @@ def cluster(*warm: int, dataset: Dataset | None = None, **row: Any) -> ClusterVi
     """Make a cluster with a node for each amount of bytes that is warm there; -1: the node was told nothing."""
     one = dataset or imagenet()
     nodes = [make_node(f"node-{at}", allocatable=ROOM) for at in range(len(warm))]
-    caches: list[NodeCache] = []
-    for at, amount in enumerate(warm):
-        rows = () if amount < 0 else ((given(one), report(one, amount, **row)),)
-        caches.append(make_cache(f"node-{at}", *rows))
+    held = {f"node-{at}": amount for at, amount in enumerate(warm) if amount >= 0}
+    caches = [make_holder(name, one, amount, **row) for name, amount in held.items()]
     return view_of(one, *nodes, *caches)
 
 

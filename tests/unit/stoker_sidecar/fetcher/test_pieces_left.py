@@ -1,6 +1,5 @@
 """Which pieces of large files are to come from the source, which from others, and in which order."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -68,12 +67,6 @@ class Left:
     def yet_to_begin(self, most: int = 10) -> tuple[str, int | None] | None:
         found = self.pieces().yet_to_begin(most)
         return None if found is None else self.named([found])[0]
-
-
-@pytest.fixture
-async def version(tmp_path: Path) -> AsyncIterator[DividedVersion]:
-    async with open_divided(tmp_path, CONTENT) as opened:
-        yield opened
 
 
 @pytest.fixture
