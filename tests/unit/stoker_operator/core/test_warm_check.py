@@ -21,7 +21,7 @@ from tests.unit.stoker_operator.builders import (
     make_node,
 )
 from tests.unit.stoker_operator.builders import make_view as view_of
-from tests.unit.stoker_operator.kueue import ROOM, held_back, let_back, make_check, make_workload, pod_set
+from tests.unit.stoker_operator.kueue import ROOM, held_back, make_check, make_workload, noted_wait, pod_set
 
 REQUIRE = {"scheduling": {"mode": "Require"}}
 RESERVED = {"QuotaReserved": "True"}
@@ -224,8 +224,41 @@ class TestPatch:
         assert told is not None
         assert told.updates == [{"name": "main", "annotations": {WAITED: "2027-01-15T07:49:59Z/2027-01-15T08:00:00Z"}}]
 
+    def test_how_long_it_waited_is_noted_when_the_data_of_one_that_was_sent_back_has_come(self) -> None:
+        raw = make_workload(age=500, **held_back(NOW + 200))
+        told = answer(raw, judged(raw, cluster(SIZE)))
+        assert told is not None
+        assert told.updates == [{"name": "main", "annotations": {WAITED: "2027-01-15T07:59:00Z/2027-01-15T08:00:00Z"}}]
+
+    def test_nothing_is_noted_of_one_that_others_hold_back(self) -> None:
+        raw = make_workload(age=500, **held_back(NOW + 200, ours=False))
+        told = answer(raw, judged(raw, cluster(SIZE)))
+        assert told is not None
+        assert not told.updates
+
+    def test_a_note_stays_while_it_waits_for_its_turn(self) -> None:
+        raw = make_workload(age=500, **noted_wait(NOW - 400, NOW - 200))
+        raw["status"]["conditions"] = []
+        told = answer(raw, judged(raw, cluster(SIZE)))
+        assert told is not None
+        assert list(told.updates) == raw["status"]["admissionChecks"][0]["podSetUpdates"]
+
+    @pytest.mark.parametrize("note", [{}, {"annotations": None}, {"annotations": {WAITED: "long/long"}}])
+    def test_a_note_that_says_nothing_takes_nothing_of_its_max_wait(self, note: dict[str, Any]) -> None:
+        raw = make_workload(age=500, **noted_wait(NOW - 400, NOW - 200))
+        raw["status"]["admissionChecks"][0]["podSetUpdates"] = [{"name": "main"} | note]
+        told = answer(raw, judged(raw, cluster(SIZE)))
+        assert told is not None
+        assert not told.updates
+
+    def test_nobody_has_waited_for_longer_than_the_job_is_there(self) -> None:
+        raw = make_workload(age=300, **noted_wait(NOW - 4000, NOW - 200))
+        told = answer(raw, judged(raw, cluster(SIZE)))
+        assert told is not None
+        assert told.updates == [{"name": "main", "annotations": {WAITED: "2027-01-15T07:55:00Z/2027-01-15T08:00:00Z"}}]
+
     def test_pods_whose_job_was_sent_back_say_how_long_it_waited_until_its_data_was_there(self) -> None:
-        raw = make_workload(age=500, conditions=RESERVED, **let_back(NOW - 200))
+        raw = make_workload(age=500, **noted_wait(NOW - 500, NOW - 200))
         told = answer(raw, judged(raw, cluster(SIZE)))
         assert told is not None
         assert told.updates == [{"name": "main", "annotations": {WAITED: "2027-01-15T07:55:00Z/2027-01-15T08:00:00Z"}}]
@@ -238,13 +271,13 @@ class TestPatch:
 
     def test_pods_that_are_never_held_are_told_nothing(self) -> None:
         pods = (pod_set(), pod_set("free", scheduling="None"))
-        raw = make_workload(*pods, age=500, conditions=RESERVED, **let_back(NOW - 200))
+        raw = make_workload(*pods, age=500, **noted_wait(NOW - 500, NOW - 200))
         told = answer(raw, judged(raw, cluster(SIZE)))
         assert told is not None
         assert [row["name"] for row in told.updates] == ["main"]
 
     def test_a_template_that_says_how_long_it_waited_is_left_as_it_is(self) -> None:
-        raw = make_workload(pod_set(waited="long"), age=500, conditions=RESERVED, **let_back(NOW - 200))
+        raw = make_workload(pod_set(waited="long"), age=500, **noted_wait(NOW - 500, NOW - 200))
         told = answer(raw, judged(raw, cluster(SIZE)))
         assert told is not None
         assert not told.updates
