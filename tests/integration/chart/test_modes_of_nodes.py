@@ -1,5 +1,6 @@
-"""What the chart's values turn on and off at nodes: overlays, neighbours, observation, reports, plug-ins."""
+"""What the chart's values turn on and off: overlays, neighbours, observation, reports, plug-ins, caps of origins."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -93,3 +94,9 @@ def test_nodes_may_ask_the_plug_ins_that_are_named(values: Mapping[str, Any], na
 def test_no_order_plug_in_may_be_asked_that_is_not_named(values: Mapping[str, Any], names: str) -> None:
     (sidecar,) = of_kind(render({"sidecar": values}), "DaemonSet")
     assert variables(sidecar)["STOKER_ORDER_PLUGINS"] == names
+
+
+def test_origins_of_one_bucket_at_several_endpoints_are_told_to_the_operator_as_they_are() -> None:
+    rows = [{"bucket": "abc"}, {"endpoint": "https://e", "bucket": "abc"}, {"endpoint": "https://e:8443"}, {}]
+    (operator,) = of_kind(render({"origins": {"caps": rows}}), "Deployment")
+    assert json.loads(variables(operator)["STOKER_ORIGINS"])["caps"] == rows

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.chart import refusal
 
+HTTPS = {"endpoint": "https://E", "bucket": "abc"}
 NFS = {"path": "/nfs", "namespaces": ["a"]}
 
 
@@ -47,6 +48,10 @@ NFS = {"path": "/nfs", "namespaces": ["a"]}
         ({"origins": {"price": {"perGiB": 1}}}, "perGiB"),
         ({"origins": {"caps": [{"bucket": "archive", "price": {"perThousandRequests": -1}}]}}, "perThousandRequests"),
         ({"origins": {"caps": [{"bucket": "archive", "bytesPerSecond": "fast"}]}}, "bytesPerSecond"),
+        ({"origins": {"caps": [{"bucket": "abc"}, {"bucket": "abc"}]}}, "origins.caps names s3://abc twice"),
+        ({"origins": {"caps": [HTTPS, HTTPS | {"endpoint": "https://e:443/"}]}}, "names https://e/abc twice"),
+        ({"origins": {"caps": [{"endpoint": "http://e:80"}, {"endpoint": "http://e"}]}}, "names http://e twice"),
+        ({"origins": {"caps": [{}, HTTPS, {"price": {"perGB": 1}}]}}, "origins.caps names s3:// twice"),
         ({"sidecar": {"observe": {"mode": "On"}}}, "observe"),
         ({"sidecar": {"observe": {"cpu": "5%"}}}, "cpu"),
         ({"sidecar": {"plugins": ["No Name"]}}, "plugins"),
