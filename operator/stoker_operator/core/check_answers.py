@@ -117,6 +117,7 @@ def _updates(
     """Return what its pods are to say beside their templates: what they mount, and how long was waited for that.
 
     The wait of one that was sent back for its data is noted when that has come: Kueue then forgets who sent it back.
+    A note of an earlier time may stay in the row where Kueue makes it pending: what we wrote is ours to take away.
     """
     if state is CheckState.READY:
         notes = {name: {names.ANNOTATION_DATASETS: text} for name, text in verdict.annotate.items()}
@@ -125,7 +126,7 @@ def _updates(
         return ()
     if verdict.outlook is Outlook.READY and workload.held_back and workload.requeue_is_ours:
         return _with_wait({}, verdict, parse_time(check.since), now)
-    return check.updates
+    return check.updates if _noted(check) else ()
 
 
 def _with_wait(
@@ -145,8 +146,14 @@ def _waited(workload: QueuedWorkload, check: CheckEntry, verdict: StartVerdict, 
     their maxWait for room.
     """
     age = max(0.0, now - workload.created) if workload.created else 0.0
+    return age if verdict.cold else min(age, _noted(check))
+
+
+def _noted(check: CheckEntry) -> float:
+    """Return the seconds of waiting that are noted of the time since the check became pending last."""
+    began = parse_time(check.since)
     said = (text for one in check.updates if (text := (one.get("annotations") or {}).get(names.ANNOTATION_WAITED)))
-    return age if verdict.cold else min(age, max(map(length_of, said), default=0.0))
+    return max((length_of(text, began) for text in said), default=0.0)
 
 
 def _row(answer: CheckAnswer, now: float) -> dict[str, Any]:

@@ -12,10 +12,13 @@ def format_earlier_wait(since: float, until: float) -> str:
     return f"{format_time(since)}/{format_time(until)}"
 
 
-def length_of(text: str) -> float:
-    """Return how many seconds a wait took that is written so; 0.0 where the text says nothing."""
+def length_of(text: str, began: float) -> float:
+    """Return how many seconds a wait took that is written so; 0.0 where the text says nothing, or of another one.
+
+    ``began``: the second of the epoch in which the wait began.
+    """
     since, until = _times(text)
-    return until - since
+    return until - since if int(since) == int(began) else 0.0
 
 
 def waited_from(text: str, created: float) -> float:

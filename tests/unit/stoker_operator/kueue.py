@@ -76,8 +76,13 @@ def held_back(until: float, *, ours: bool = True) -> dict[str, Any]:
 def noted_wait(since: float, until: float, pods: str = "main") -> dict[str, Any]:
     """Return the fields of a Workload that has quota, and whose check noted when its data came how long it waited."""
     note = {"name": pods, "annotations": {names.ANNOTATION_WAITED: f"{format_time(since)}/{format_time(until)}"}}
-    row = {"name": CHECK, "state": "Pending", "message": "warm", "podSetUpdates": [note]}
-    return {"status": {"conditions": [_condition("QuotaReserved", "True")], "admissionChecks": [row]}}
+    row = {"name": CHECK, "state": "Pending", "lastTransitionTime": format_time(since), "message": "warm"}
+    return {
+        "status": {
+            "conditions": [_condition("QuotaReserved", "True")],
+            "admissionChecks": [row | {"podSetUpdates": [note]}],
+        }
+    }
 
 
 def _condition(kind: str, said: str) -> dict[str, str]:

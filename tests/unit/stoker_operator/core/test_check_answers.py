@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from stoker_api import names
 from stoker_api.times import format_time, parse_time
 from stoker_operator.core.check_answers import HOLD, decide_answer, status_patch
-from stoker_operator.core.earlier_wait import length_of
 from stoker_operator.core.kueue_objects import CHECK_MANAGER, QueuedWorkload, parse_workload
 from stoker_operator.core.warm_check import Outlook, StartVerdict
 from tests.unit.stoker_operator.builders import NOW
@@ -93,8 +92,8 @@ class PlayedKueue:
     def _reset(self) -> None:
         if self.check["state"] != "Pending":
             message = f"Reset to Pending after eviction. Previously: {self.check['state']}"
-            row = {"name": self.check["name"], "state": "Pending", "lastTransitionTime": format_time(self.now)}
-            self.raw["status"]["admissionChecks"] = [row | {"message": message}]
+            # What the check wrote in podSetUpdates stays: a server-side apply takes no field from another owner.
+            self.check.update(state="Pending", message=message, lastTransitionTime=format_time(self.now))
 
     def _back_off(self) -> None:
         if parse_time(self.raw["status"].get("requeueState", {}).get("requeueAt")) <= self.now:
@@ -184,7 +183,8 @@ def told_wait(kueue: PlayedKueue) -> float:
     """Return the seconds of waiting that the pods are told of."""
     assert kueue.admitted
     notes = [one["annotations"][names.ANNOTATION_WAITED] for one in kueue.check.get("podSetUpdates", ())]
-    return sum(length_of(note) for note in notes)
+    times = [[parse_time(part) for part in note.split("/")] for note in notes]
+    return sum(until - since for since, until in times)
 
 
 @pytest.mark.parametrize("reason", ["PodsReadyTimeout", "AdmissionCheck"])

@@ -251,6 +251,15 @@ class TestPatch:
         assert told is not None
         assert not told.updates
 
+    @pytest.mark.parametrize("reserved", [True, False])
+    def test_a_note_of_an_earlier_time_says_nothing(self, reserved: bool) -> None:
+        raw = make_workload(age=500, **noted_wait(NOW - 400, NOW - 200))
+        raw["status"]["admissionChecks"][0]["lastTransitionTime"] = "2027-01-15T07:58:00Z"
+        raw["status"]["conditions"] = raw["status"]["conditions"] if reserved else []
+        told = answer(raw, judged(raw, cluster(SIZE)))
+        assert told is not None
+        assert not told.updates
+
     def test_nobody_has_waited_for_longer_than_the_job_is_there(self) -> None:
         raw = make_workload(age=300, **noted_wait(NOW - 4000, NOW - 200))
         told = answer(raw, judged(raw, cluster(SIZE)))
