@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+from typing import TypeAlias
 
 from bench.comparison import compared
 from bench.control_plane import CLUSTERS, DATASETS, EVERYWHERE, measure_clusters, show_clusters
@@ -39,6 +40,7 @@ from bench.workloads import WORKLOADS
 from e2e.cluster.errors import HarnessError
 from stoker_sidecar.errors import SidecarError
 
+_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 _RESULTS = Path(__file__).parent / "results" / "latest.json"
 _DOCS = Path(__file__).resolve().parents[1] / "docs"
 _CUT_SHORT = "the run was cut short, and these are the figures that it had by then"
@@ -53,6 +55,15 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     top = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     commands = top.add_subparsers(dest="command", required=True)
+    _add_run(commands)
+    _add_reports(commands)
+    _add_operators(commands)
+    _add_nodes(commands)
+    return top
+
+
+def _add_run(commands: _Commands) -> None:
+    """Add the command that measures what the targets are about."""
     run = commands.add_parser("run", help="measure and print a table")
     run.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=f"of {', '.join(WORKLOADS)}; default: all")
     size = run.add_mutually_exclusive_group()
@@ -79,23 +90,31 @@ def parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--json", type=Path, default=_RESULTS, help="where every sample goes (default: bench/results)")
     run.add_argument("--write", action="store_true", help="keep the figures in docs/performance and write the pages")
-    run.add_argument(
-        "--cache-dir", type=Path, default=Path("/var/tmp"), help="on the disk to measure (default %(default)s)"
-    )
+    _add_cache_dir(run)
     run.add_argument(
         "--data-dir", type=Path, default=Path("/dev/shm"), help="the server's, on tmpfs (default %(default)s)"
     )
+    _add_docs(run)
     run.set_defaults(act=_run, scale="default")
+
+
+def _add_reports(commands: _Commands) -> None:
+    """Add the commands that go on with what runs wrote."""
     page = commands.add_parser("page", help="write the pages anew, with figures that runs wrote with --json")
     page.add_argument("results", nargs="*", type=Path, metavar="JSON", help="default: just those that are kept already")
+    _add_docs(page)
     page.set_defaults(act=_page)
     compare = commands.add_parser("compare", help="put two runs side by side")
     compare.add_argument("before", type=Path, metavar="JSON")
     compare.add_argument("after", type=Path, metavar="JSON")
     compare.set_defaults(act=_compare)
+
+
+def _add_operators(commands: _Commands) -> None:
+    """Add the commands that measure the operator by the size of the cluster."""
     sizes = commands.add_parser("passes", help="measure what the operator's decisions cost by the size of the cluster")
     sizes.add_argument("nodes", nargs="*", type=int, metavar="NODES", help=f"default: {' '.join(map(str, SIZES))}")
-    sizes.add_argument("--json", type=Path, default=_RESULTS.with_name("passes.json"), help="where the figures go")
+    _add_json(sizes, "passes")
     sizes.set_defaults(act=_passes)
     control = commands.add_parser(
         "dataset-passes", help="measure what the pass over Datasets costs, of everything and of one change"
@@ -105,16 +124,11 @@ def parser() -> argparse.ArgumentParser:
         "--datasets", type=int, default=DATASETS, metavar="N", help="of 3 replicas; default: %(default)s"
     )
     control.add_argument("--everywhere", type=int, default=EVERYWHERE, metavar="N", help="on all nodes; %(default)s")
-    control.add_argument("--json", type=Path, default=_RESULTS.with_name("dataset-passes.json"), help="for the figures")
+    _add_json(control, "dataset-passes")
     control.set_defaults(act=_control_plane)
-    rules = commands.add_parser("rules", help="measure what tuning rules cost by the number of files")
-    rules.add_argument("--files", type=int, default=FILES, metavar="N", help="default: %(default)s")
-    rules.add_argument("--rules", type=int, default=RULES, metavar="N", help="default: %(default)s")
-    rules.add_argument("--json", type=Path, default=_RESULTS.with_name("rules.json"), help="where the figures go")
-    rules.set_defaults(act=_rules)
     gate = commands.add_parser("gate", help="measure what decisions on held pods cost by the size of the cluster")
     gate.add_argument("nodes", nargs="*", type=int, metavar="NODES", help=f"default: {' '.join(map(str, GATE_SIZES))}")
-    gate.add_argument("--json", type=Path, default=_RESULTS.with_name("gate.json"), help="where the figures go")
+    _add_json(gate, "gate")
     gate.set_defaults(act=_gate)
     lag = commands.add_parser("gate-loop", help="measure what gating leaves of the event loop, while all nodes report")
     lag.add_argument("nodes", nargs="?", type=int, default=5000, metavar="NODES", help="default: %(default)s")
@@ -126,34 +140,52 @@ def parser() -> argparse.ArgumentParser:
         "--reports", type=float, default=REPORTS, metavar="N", help="of nodes, a second; default: %(default)s"
     )
     waits.set_defaults(act=_webhook_waits)
+
+
+def _add_nodes(commands: _Commands) -> None:
+    """Add the commands that measure one thing of what nodes do."""
+    rules = commands.add_parser("rules", help="measure what tuning rules cost by the number of files")
+    rules.add_argument("--files", type=int, default=FILES, metavar="N", help="default: %(default)s")
+    rules.add_argument("--rules", type=int, default=RULES, metavar="N", help="default: %(default)s")
+    _add_json(rules, "rules")
+    rules.set_defaults(act=_rules)
     orders = commands.add_parser("orders", help="measure what it costs to know the order of a training job")
     orders.add_argument(
         "samples", nargs="*", type=int, metavar="N", help=f"default: {' '.join(map(str, ORDER_SAMPLES))}"
     )
-    orders.add_argument("--json", type=Path, default=_RESULTS.with_name("orders.json"), help="where the figures go")
+    _add_json(orders, "orders")
     orders.set_defaults(act=_orders)
     ahead = commands.add_parser(
         "pages-ahead", help="measure ways to read ahead of a reader with little memory, as root"
     )
     ahead.add_argument("--files", type=int, default=ORDERED_FILES, metavar="N", help="default: %(default)s")
-    ahead.add_argument(
-        "--cache-dir", type=Path, default=Path("/var/tmp"), help="on the disk to measure (default %(default)s)"
-    )
-    ahead.add_argument("--json", type=Path, default=_RESULTS.with_name("pages-ahead.json"), help="where the figures go")
+    _add_cache_dir(ahead)
+    _add_json(ahead, "pages-ahead")
     ahead.set_defaults(act=_pages_ahead)
     shuffle = commands.add_parser("shuffle", help="measure what a shuffle of groups merges, and how random it is")
     shuffle.add_argument("--samples", type=int, default=SAMPLES, metavar="N", help="default: %(default)s")
     shuffle.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help="default: %(default)s")
-    shuffle.add_argument("--json", type=Path, default=_RESULTS.with_name("shuffle.json"), help="where the figures go")
+    _add_json(shuffle, "shuffle")
     shuffle.set_defaults(act=_shuffle)
     held = commands.add_parser("names", help="measure what it gains to hold names in memory (root)")
     held.add_argument("--files", type=int, default=NAME_FILES, metavar="N", help="default: %(default)s")
-    held.add_argument("--cache-dir", type=Path, default=Path("/var/tmp"), help="on the disk to measure (%(default)s)")
-    held.add_argument("--json", type=Path, default=_RESULTS.with_name("names.json"), help="where the figures go")
+    _add_cache_dir(held)
+    _add_json(held, "names")
     held.set_defaults(act=_names)
-    for command in (run, page):
-        command.add_argument("--docs", type=Path, default=_DOCS, help="folder of the documents (default: docs)")
-    return top
+
+
+def _add_json(command: argparse.ArgumentParser, name: str) -> None:
+    command.add_argument("--json", type=Path, default=_RESULTS.with_name(f"{name}.json"), help="where the figures go")
+
+
+def _add_cache_dir(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--cache-dir", type=Path, default=Path("/var/tmp"), help="on the disk to measure (default %(default)s)"
+    )
+
+
+def _add_docs(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--docs", type=Path, default=_DOCS, help="folder of the documents (default: docs)")
 
 
 def _run(options: argparse.Namespace) -> None:

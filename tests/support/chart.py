@@ -60,21 +60,38 @@ def helm(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False)
 
 
+def _template(values: Mapping[str, Any], *words: str) -> subprocess.CompletedProcess[str]:
+    given = ("--namespace", NAMESPACE, "--values", "-")
+    return helm("template", "stoker", str(CHART), *given, *words, stdin=json.dumps(dict(values)))
+
+
 def render(values: Mapping[str, Any], *api_versions: str) -> list[dict[str, Any]]:
     """Return the objects that `helm install` would make, in a cluster that has ``api_versions`` beside its own.
 
     Raises AssertionError with Helm's sentence.
     """
-    words = ["template", "stoker", str(CHART), "--namespace", NAMESPACE, "--values", "-"]
-    words += [f"--api-versions={version}" for version in api_versions]
-    done = helm(*words, stdin=json.dumps(dict(values)))
+    done = _template(values, *(f"--api-versions={version}" for version in api_versions))
     assert done.returncode == 0, done.stderr
     return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
+def refusal(values: Mapping[str, Any]) -> str:
+    """Return with which sentence Helm refuses these values; "" where it takes them."""
+    done = helm(
+        "template", "stoker", str(CHART), "--namespace", NAMESPACE, "--values", "-", stdin=json.dumps(dict(values))
+    )
+    return done.stderr if done.returncode else ""
 
 
 def of_kind(documents: Iterable[dict[str, Any]], *kinds: str) -> list[dict[str, Any]]:
     """Return the objects of some kinds."""
     return [document for document in documents if document["kind"] in kinds]
+
+
+def variables(workload: Mapping[str, Any]) -> dict[str, str]:
+    """Return the variables of a workload's one container, "" where the value comes from elsewhere."""
+    (container,) = workload["spec"]["template"]["spec"]["containers"]
+    return {one["name"]: str(one.get("value", "")) for one in container["env"]}
 
 
 def is_hook(document: Mapping[str, Any]) -> bool:

@@ -165,6 +165,25 @@ volumes:
 {{- join "," $folders }}
 {{- end }}
 
+{{/* Caps and prices of object stores as JSON. An origin has one name however its endpoint is written, as the operator has it. */}}
+{{- define "stoker.origins" -}}
+{{- $names := list }}
+{{- range .Values.origins.caps }}
+{{- $endpoint := .endpoint | default "" | trimSuffix "/" | lower }}
+{{- $endpoint = regexReplaceAll "^(http://.*):80$" $endpoint "${1}" }}
+{{- $endpoint = regexReplaceAll "^(https://.*):443$" $endpoint "${1}" }}
+{{- $name := $endpoint }}
+{{- if or .bucket (not .endpoint) }}
+{{- $name = printf "%s/%s" ($endpoint | default "s3:/") (.bucket | default "") }}
+{{- end }}
+{{- if has $name $names }}
+{{- fail (printf "origins.caps names %s twice: name it once, with all its limits and its price" $name) }}
+{{- end }}
+{{- $names = append $names $name }}
+{{- end }}
+{{- .Values.origins | toJson }}
+{{- end }}
+
 {{/* The tuning document: a mapping in the values, or the text of a file (--set-file tuning.document=FILE). */}}
 {{- define "stoker.tuningDocument" -}}
 {{- $document := .Values.tuning.document }}

@@ -10,9 +10,9 @@ from typing import Any
 
 from stoker_api import names
 from stoker_api.meta import shortened
-from stoker_api.times import format_time
+from stoker_api.times import format_time, parse_time
 from stoker_operator.core.annotations import Refusal
-from stoker_operator.core.earlier_wait import format_earlier_wait
+from stoker_operator.core.earlier_wait import format_earlier_wait, length_of
 from stoker_operator.core.kueue_objects import AdmissionCheckView, CheckEntry, CheckState, QueuedWorkload
 from stoker_operator.core.warm_check import Outlook, StartVerdict
 
@@ -69,7 +69,7 @@ def decide_answer(
     urgent = state != check.state or (moved and state is not CheckState.RETRY)
     if not urgent and message == check.message:
         return None
-    updates = _updates(workload, verdict, now) if annotates and state is CheckState.READY else ()
+    updates = _updates(workload, check, state, verdict, now) if annotates else ()
     return CheckAnswer(check, state, message, requeue_at, updates, urgent)
 
 
@@ -111,24 +111,49 @@ def _requeue_at(workload: QueuedWorkload, state: CheckState, verdict: StartVerdi
     return float(int(now + HOLD)) if late else workload.requeue_at
 
 
-def _updates(workload: QueuedWorkload, verdict: StartVerdict, now: float) -> list[dict[str, Any]]:
-    """Return what its pods are to say beside their templates: what they mount, and how long was waited for that."""
-    notes = {name: {names.ANNOTATION_DATASETS: text} for name, text in verdict.annotate.items()}
-    if waited := _waited(workload, verdict, now):
-        wait = format_earlier_wait(now - waited, now)
-        for name in verdict.waiting:
-            notes.setdefault(name, {})[names.ANNOTATION_WAITED] = wait
+def _updates(
+    workload: QueuedWorkload, check: CheckEntry, state: CheckState, verdict: StartVerdict, now: float
+) -> Sequence[Mapping[str, Any]]:
+    """Return what its pods are to say beside their templates: what they mount, and how long was waited for that.
+
+    The wait of one that was sent back for its data is noted when that has come: Kueue then forgets who sent it back.
+    A note of an earlier time may stay in the row where Kueue makes it pending: what we wrote is ours to take away.
+    """
+    if state is CheckState.READY:
+        notes = {name: {names.ANNOTATION_DATASETS: text} for name, text in verdict.annotate.items()}
+        return _with_wait(notes, verdict, now - _waited(workload, check, verdict, now), now)
+    if state is not CheckState.PENDING:
+        return ()
+    if verdict.outlook is Outlook.READY and workload.held_back and workload.requeue_is_ours:
+        return _with_wait({}, verdict, parse_time(check.since), now)
+    return check.updates if _noted(check) else ()
+
+
+def _with_wait(
+    notes: dict[str, dict[str, str]], verdict: StartVerdict, since: float, now: float
+) -> list[dict[str, Any]]:
+    """Write them as updates, with a wait from ``since`` until now for those that were held; 0.0: from nobody knows."""
+    for name in verdict.waiting if 0.0 < since < now else ():
+        notes.setdefault(name, {})[names.ANNOTATION_WAITED] = format_earlier_wait(since, now)
     return [{"name": name, "annotations": said} for name, said in notes.items()]
 
 
-def _waited(workload: QueuedWorkload, verdict: StartVerdict, now: float) -> float:
+def _waited(workload: QueuedWorkload, check: CheckEntry, verdict: StartVerdict, now: float) -> float:
     """Return the seconds of its maxWait that are over, of one that starts.
 
-    All since it was made where its data has not come; until it came, where it was sent back for that. What it waited
-    for its turn with warm data is not Stoker's doing, and its pods may need their maxWait for room.
+    All since it was made where its data has not come; what was noted where this check sent it back until it came. What
+    it waited for its turn, for its pods to be ready, or for other checks is not Stoker's doing, and its pods may need
+    their maxWait for room.
     """
-    until = now if verdict.cold else workload.let_back_at
-    return max(0.0, until - workload.created) if workload.created else 0.0
+    age = max(0.0, now - workload.created) if workload.created else 0.0
+    return age if verdict.cold else min(age, _noted(check))
+
+
+def _noted(check: CheckEntry) -> float:
+    """Return the seconds of waiting that are noted of the time since the check became pending last."""
+    began = parse_time(check.since)
+    said = (text for one in check.updates if (text := (one.get("annotations") or {}).get(names.ANNOTATION_WAITED)))
+    return max((length_of(text, began) for text in said), default=0.0)
 
 
 def _row(answer: CheckAnswer, now: float) -> dict[str, Any]:

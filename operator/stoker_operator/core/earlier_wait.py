@@ -12,11 +12,26 @@ def format_earlier_wait(since: float, until: float) -> str:
     return f"{format_time(since)}/{format_time(until)}"
 
 
+def length_of(text: str, began: float) -> float:
+    """Return how many seconds a wait took that is written so; 0.0 where the text says nothing, or of another one.
+
+    ``began``: the second of the epoch in which the wait began.
+    """
+    since, until = _times(text)
+    return until - since if int(since) == int(began) else 0.0
+
+
 def waited_from(text: str, created: float) -> float:
     """Return since when a pod made at ``created`` has been waited for, by its annotation; 0.0 where that says nothing.
 
     Anyone may have written it: whoever names an early time shortens the wait of their own pod, as ``maxWait`` does.
     """
+    since, until = _times(text)
+    return since if created <= until + _MADE_WITHIN else 0.0
+
+
+def _times(text: str) -> tuple[float, float]:
+    """Return when it began and ended; twice 0.0 where the text says nothing."""
     first, _, last = text.partition("/")
     since, until = parse_time(first), parse_time(last)
-    return since if 0.0 < since <= until and created <= until + _MADE_WITHIN else 0.0
+    return (since, until) if 0.0 < since <= until else (0.0, 0.0)

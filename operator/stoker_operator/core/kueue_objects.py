@@ -14,8 +14,7 @@ from stoker_operator.core.views import PodView, parse_pod
 Raw = Mapping[str, Any]
 # Who writes our part of a Workload's status: by that name the API server says whose `requeueAt` is.
 CHECK_MANAGER = "stoker-operator-kueue"
-_EVICTED_BY_CHECK = "AdmissionCheck"  # Kueue's reasons of the condition Requeued
-_BACK_FROM_CHECK = "BackoffFinished"
+_EVICTED_BY_CHECK = "AdmissionCheck"  # Kueue's reason of the condition Requeued
 _PAST = frozenset({"Admitted", "Finished"})  # conditions of Workloads that wait for no check any more
 
 
@@ -84,7 +83,6 @@ class QueuedWorkload:
     reserved: bool = False  # it has quota
     evicted: bool = False  # Kueue is taking that back
     held_back: bool = False  # by a check, until `requeue_at`
-    let_back_at: float = 0.0  # when a check let it into the queue again; 0.0: none did since it was made or ran last
     requeue_at: float = 0.0
     requeue_is_ours: bool = False  # nobody wrote `requeue_at` after us
     created: float = 0.0  # seconds since the epoch
@@ -132,8 +130,7 @@ def parse_workload(raw: Raw) -> QueuedWorkload:
         checks=checks,
         reserved="QuotaReserved" in said,
         evicted="Evicted" in said,
-        held_back=_requeued_at(status, "False", _EVICTED_BY_CHECK) is not None,
-        let_back_at=_requeued_at(status, "True", _BACK_FROM_CHECK) or 0.0,
+        held_back=any(map(_is_held_back, status.get("conditions") or ())),
         requeue_at=parse_time((status.get("requeueState") or {}).get("requeueAt")),
         requeue_is_ours=any(map(_owns_requeue, meta.get("managedFields") or ())),
         created=parse_time(meta.get("creationTimestamp")),
@@ -172,12 +169,9 @@ def _pod_set(meta: Raw, raw: Raw) -> PodSetView:
     return PodSetView(name, max(0, int(raw.get("count", 1))), pod, says_wait)
 
 
-def _requeued_at(status: Raw, said: str, reason: str) -> float | None:
-    """Return since when Kueue's condition Requeued says this for that reason; None when it says something else."""
-    for one in status.get("conditions") or ():
-        if (one["type"], one.get("status"), one.get("reason")) == ("Requeued", said, reason):
-            return parse_time(one.get("lastTransitionTime"))
-    return None
+def _is_held_back(condition: Raw) -> bool:
+    said = condition["type"], condition.get("status"), condition.get("reason")
+    return said == ("Requeued", "False", _EVICTED_BY_CHECK)
 
 
 def _owns_requeue(entry: Raw) -> bool:

@@ -1,12 +1,13 @@
 """What administrators allow of object stores and pay for them: the chart's ``origins``, read at one door."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from stoker_api.endpoint import checked_endpoint
 from stoker_api.meta import Model, Quantity, parse_quantity
@@ -77,9 +78,16 @@ class OriginPolicy(_Row):
     price: OriginPrice = OriginPrice()
     currency: Annotated[str, Field(max_length=16)] = ""
 
+    @model_validator(mode="after")
+    def _one_row_for_each_origin(self) -> Self:
+        often = [name for name, rows in Counter(row.name for row in self.caps).items() if rows > 1]
+        if often:
+            raise ValueError(f"caps names {often[0]} twice: name it once, with all its limits and its price")
+        return self
+
     @cached_property
     def by_name(self) -> Mapping[str, Cap]:
-        """The caps by origin; of two rows for one origin the later one counts."""
+        """The caps by origin."""
         return MappingProxyType({name: cap for name, cap in self._rows() if cap != NO_CAP})
 
     def price_of(self, names: OriginNames) -> tuple[float, float]:

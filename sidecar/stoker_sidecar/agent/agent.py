@@ -167,19 +167,11 @@ class Agent:
         self._plan, self._folders = plan, folders
         self._volumes = volumes
         self._publisher = volumes.publisher
-        self._reports = reports
+        self._reports, self._observation = reports, observation
         said = ReportedOrders(plan.changes.mark)
         self._reported = ReportedWorkloads(reports, self._publisher.rows, on_orders=said.take)
         self._learning = NodeLearning(TuningHistory(places.history), observation.news)
-        self._workloads = NodeWorkloads(
-            self._reported.rows,
-            lambda: observation.rows,
-            observation.news,
-            plan.changes,
-            tuned=lambda row: self._orders.shown(self._learning.shown(row)),
-            hints=lambda: hints_of_pods(volumes.mounted.all(), reports.all()),
-            files=observation.frameworks_by_files,
-        )
+        self._workloads = self._make_workloads()
         self._plugins = plugins
         self._link = FetcherLink(places.fetcher_socket, plan, self._publisher.held_versions)
         self._order_plugins = asked = order_plugins or OrderPlugins()
@@ -195,21 +187,35 @@ class Agent:
         self._grants = grants
         self._account = NodeAccount(kube, places.namespace, driver.node_name, time.monotonic, lambda: datetime.now(UTC))
         self._confinement = confinement
-        self._observation = observation
         self._peer_files = PeerFiles(plan, folders, self._link.ask, places.uploads)
         self._metrics = self._make_metrics()
-        self._rules = NodeRules(
-            self._profiles,
-            self._learning,
-            plan,
-            folders,
-            volumes,
-            workloads=self._workloads.known,
-            reads=observation.workloads.read_count,
-            system=self._machine.system,
-        )
+        self._rules = self._make_rules()
         self._accounts = PodAccounts(places.accounts, plan, self._account_sources())
         self._registration: RegistrationService | None = None
+
+    def _make_workloads(self) -> NodeWorkloads:
+        seen = self._observation
+        return NodeWorkloads(
+            self._reported.rows,
+            lambda: seen.rows,
+            seen.news,
+            self._plan.changes,
+            tuned=lambda row: self._orders.shown(self._learning.shown(row)),
+            hints=lambda: hints_of_pods(self._volumes.mounted.all(), self._reports.all()),
+            files=seen.frameworks_by_files,
+        )
+
+    def _make_rules(self) -> NodeRules:
+        return NodeRules(
+            self._profiles,
+            self._learning,
+            self._plan,
+            self._folders,
+            self._volumes,
+            workloads=self._workloads.known,
+            reads=self._observation.workloads.read_count,
+            system=self._machine.system,
+        )
 
     def _make_metrics(self) -> AgentMetrics:
         collectors = [

@@ -1,11 +1,21 @@
-"""The chart's RBAC and admission policies in the real API server."""
+"""The chart as Helm renders it, and its RBAC and admission policies in the real API server."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 
 from tests.support.apiserver import ApiServer
 from tests.support.asking_as import Api, activated, applied
+from tests.support.chart import FULL_VALUES, render
+
+VALUES: dict[str, Mapping[str, Any]] = {"default": {}, "full": FULL_VALUES}
+
+
+@pytest.fixture(scope="session", params=VALUES)
+def rendered(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
+    """Return the objects that `helm install` would make, with the chart's own values and with every part turned on."""
+    return render(VALUES[request.param])
 
 
 @pytest.fixture(scope="session")

@@ -90,6 +90,19 @@ def report(dataset: Dataset, warm: int = SIZE, **fields: Any) -> NodeDatasetStat
     return NodeDatasetStatus(**(base | fields))
 
 
+def make_holder(
+    name: str,
+    dataset: Dataset,
+    warm: int = SIZE,
+    *,
+    room: int = ROOM,
+    mounts: tuple[Mapping[str, Any], ...] = (),
+    **fields: Any,
+) -> NodeCache:
+    """Make a NodeCache that was given this dataset alone and reports ``warm`` of SIZE bytes, as ``report`` does."""
+    return make_cache(name, (given(dataset), report(dataset, warm, **fields)), room=room, mounts=mounts)
+
+
 def mount(dataset: Dataset, pod: str = "trainer", version: str = V1, phase: str = "Mounted") -> dict[str, Any]:
     """Make a row of a NodeCache's mounts, as on the wire."""
     home, name = dataset.metadata.namespace, dataset.metadata.name

@@ -73,10 +73,16 @@ def held_back(until: float, *, ours: bool = True) -> dict[str, Any]:
     }
 
 
-def let_back(at: float) -> dict[str, Any]:
-    """Return the fields of a Workload that a check sent back, and that has quota since it was let back then."""
-    back = {"type": "Requeued", "status": "True", "reason": "BackoffFinished", "lastTransitionTime": format_time(at)}
-    return {"status": {"conditions": [_condition("QuotaReserved", "True"), back]}}
+def noted_wait(since: float, until: float, pods: str = "main") -> dict[str, Any]:
+    """Return the fields of a Workload that has quota, and whose check noted when its data came how long it waited."""
+    note = {"name": pods, "annotations": {names.ANNOTATION_WAITED: f"{format_time(since)}/{format_time(until)}"}}
+    row = {"name": CHECK, "state": "Pending", "lastTransitionTime": format_time(since), "message": "warm"}
+    return {
+        "status": {
+            "conditions": [_condition("QuotaReserved", "True")],
+            "admissionChecks": [row | {"podSetUpdates": [note]}],
+        }
+    }
 
 
 def _condition(kind: str, said: str) -> dict[str, str]:

@@ -61,6 +61,7 @@ def test_a_log_level_may_be_written_small(monkeypatch: pytest.MonkeyPatch) -> No
         ("STOKER_LOG_LEVEL", "loud", "STOKER_LOG_LEVEL is 'LOUD': input should be 'DEBUG', 'INFO'"),
         ("STOKER_HTTP_PORT", "70000", "STOKER_HTTP_PORT is '70000': input should be less than"),
         ("STOKER_WEBHOOK_PORT", "tcp://10.0.0.1:443", "STOKER_WEBHOOK_PORT is 'tcp://10.0.0.1:443'"),
+        ("STOKER_ORIGINS", '{"caps": [{}, {"bucket": "abc"}, {}]}', "STOKER_ORIGINS is .* names s3:// twice"),
     ],
 )
 def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str, sentence: str) -> None:

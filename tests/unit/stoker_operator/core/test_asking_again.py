@@ -18,6 +18,7 @@ from tests.unit.stoker_operator.builders import (
     listed,
     make_cache,
     make_dataset,
+    make_holder,
     make_node,
     make_view,
     report,
@@ -55,7 +56,7 @@ def note_turns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_a_cold_replica_moves_when_the_free_room_of_another_node_alone_changes() -> None:
     kept, nodes = KeptDecision(), [make_node("a"), make_node("b")]
-    cold = make_cache("a", (given(ONE), report(ONE, warm=0)), room=0)
+    cold = make_holder("a", ONE, warm=0, room=0)
     full = make_view(ONE, *nodes, cold, make_cache("b", room=SIZE - 1))
     assert decide(kept, full).plans[ONE.key].placement.roles == {"a": Role.REPLICA}
     caches = {"a": cold, "b": make_cache("b", room=SIZE)}
@@ -66,7 +67,7 @@ def test_a_cold_replica_moves_when_the_free_room_of_another_node_alone_changes()
 def test_a_replica_stays_where_it_is_when_the_free_room_of_others_grows() -> None:
     kept = KeptDecision()
     nodes = [make_node("a"), make_node("b")]
-    holding = make_cache("a", (given(ONE), report(ONE)), room=0)
+    holding = make_holder("a", ONE, room=0)
     decide(kept, make_view(ONE, *nodes, holding, make_cache("b", room=0)))
     later = decide(kept, make_view(ONE, *nodes, holding, make_cache("b", room=9 * SIZE)), NOW + 1.0)
     assert later.plans[ONE.key].placement.roles == {"a": Role.REPLICA}
@@ -74,7 +75,7 @@ def test_a_replica_stays_where_it_is_when_the_free_room_of_others_grows() -> Non
 
 def test_a_full_cold_node_of_a_dataset_for_all_nodes_is_not_asked_about_again(monkeypatch: pytest.MonkeyPatch) -> None:
     dataset, kept, turns = listed(make_dataset(cache={"replicas": "all"})), KeptDecision(), note_turns(monkeypatch)
-    full = make_cache("a", (given(dataset), report(dataset, warm=0)), room=0)
+    full = make_holder("a", dataset, warm=0, room=0)
     nodes = [make_node("a"), make_node("b")]
     decide(kept, make_view(dataset, *nodes, full, make_cache("b")))
     taken = len(turns)
@@ -87,10 +88,10 @@ def test_a_node_of_a_dataset_for_all_nodes_that_lost_its_data_stays_without_anot
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     dataset, kept, turns = listed(make_dataset(cache={"replicas": "all"})), KeptDecision(), note_turns(monkeypatch)
-    others = (make_node("a"), make_node("b"), make_cache("b", (given(dataset), report(dataset))))
-    decide(kept, make_view(dataset, *others, make_cache("a", (given(dataset), report(dataset)))))
+    others = (make_node("a"), make_node("b"), make_holder("b", dataset))
+    decide(kept, make_view(dataset, *others, make_holder("a", dataset)))
     taken = len(turns)
-    later = decide(kept, make_view(dataset, *others, make_cache("a", (given(dataset), report(dataset, warm=0)))))
+    later = decide(kept, make_view(dataset, *others, make_holder("a", dataset, warm=0)))
     assert later.plans[dataset.key].placement.roles == {"a": Role.REPLICA, "b": Role.REPLICA}
     assert len(turns) == taken
 

@@ -25,6 +25,7 @@ from tests.unit.stoker_operator.builders import (
     listed,
     make_cache,
     make_dataset,
+    make_holder,
     make_node,
     make_view,
     mount,
@@ -49,10 +50,6 @@ def message(status: DatasetStatus, kind: ConditionType) -> str:
     found = find(status.conditions, kind)
     assert found is not None
     return found.message
-
-
-def holder(name: str, dataset: Dataset, warm: int = SIZE, **fields: Any) -> NodeCache:
-    return make_cache(name, (given(dataset), report(dataset, warm, **fields)))
 
 
 def answering(name: str, dataset: Dataset, **answer: Any) -> NodeCache:
@@ -93,8 +90,8 @@ def test_keys_that_cannot_be_files_are_counted_in_the_listed_condition() -> None
 
 def test_while_it_warms_columns_and_sentence_give_the_numbers() -> None:
     dataset = listed(make_dataset(cache={"replicas": 2}))
-    half = holder("b", dataset, SIZE // 2, bytes_per_second=100, eta_seconds=65)
-    found = status(dataset, make_node("a"), make_node("b"), holder("a", dataset), half)
+    half = make_holder("b", dataset, SIZE // 2, bytes_per_second=100, eta_seconds=65)
+    found = status(dataset, make_node("a"), make_node("b"), make_holder("a", dataset), half)
     assert (found.phase, found.warm_nodes, found.cached_percent) == (Phase.WARMING, "1/2", "75%")
     assert (found.total, found.cached, found.speed, found.eta) == ("1000 B", "1.5 KiB", "100 B/s", "1m5s")
     assert (found.cached_bytes, found.wanted_bytes) == (SIZE + SIZE // 2, 2 * SIZE)
@@ -104,25 +101,25 @@ def test_while_it_warms_columns_and_sentence_give_the_numbers() -> None:
 
 def test_when_every_wanted_node_is_warm_it_is_ready() -> None:
     dataset = listed(make_dataset())
-    found = status(dataset, make_node("a"), holder("a", dataset))
+    found = status(dataset, make_node("a"), make_holder("a", dataset))
     assert (found.phase, found.warm_nodes, said(found, WARM)) == (Phase.READY, "1/1", ("True", Reason.WARM))
     assert said(found, READY) == ("True", Reason.READY)
 
 
 def test_a_percentage_of_100_means_all() -> None:
     dataset = listed(make_dataset())
-    assert status(dataset, make_node("a"), holder("a", dataset, SIZE - 1)).cached_percent == "99%"
+    assert status(dataset, make_node("a"), make_holder("a", dataset, SIZE - 1)).cached_percent == "99%"
 
 
 def test_an_empty_version_is_warm() -> None:
     dataset = listed(make_dataset(), size=0)
-    cache = holder("a", dataset, 0, bytes=0, files=0, phase=NodePhase.WARM)
+    cache = make_holder("a", dataset, 0, bytes=0, files=0, phase=NodePhase.WARM)
     assert status(dataset, make_node("a"), cache).cached_percent == "100%"
 
 
 def test_too_few_nodes_degrade_it_and_it_is_not_ready() -> None:
     dataset = listed(make_dataset(cache={"replicas": 2}))
-    found = status(dataset, make_node("a"), holder("a", dataset))
+    found = status(dataset, make_node("a"), make_holder("a", dataset))
     assert (found.phase, found.warm_nodes) == (Phase.DEGRADED, "1/2")
     assert said(found, DEGRADED) == ("True", Reason.NOT_ENOUGH_NODES)
     assert said(found, READY) == ("False", Reason.NOT_ENOUGH_NODES)
@@ -130,7 +127,7 @@ def test_too_few_nodes_degrade_it_and_it_is_not_ready() -> None:
 
 def test_a_quota_that_is_full_is_ready_and_not_warm() -> None:
     dataset = listed(make_dataset())
-    found = status(dataset, make_node("a"), holder("a", dataset, SIZE // 2, phase=NodePhase.FULL))
+    found = status(dataset, make_node("a"), make_holder("a", dataset, SIZE // 2, phase=NodePhase.FULL))
     assert (found.phase, said(found, WARM), said(found, READY)[0]) == (
         Phase.READY,
         ("False", Reason.QUOTA_EXCEEDED),
@@ -150,13 +147,13 @@ def test_what_is_not_warmed_ahead_is_ready_once_it_is_listed(policy: str) -> Non
 
 def test_a_paused_dataset_says_so() -> None:
     dataset = listed(make_dataset(warm={"paused": True}))
-    assert said(status(dataset, make_node("a"), holder("a", dataset, 10)), WARM) == ("False", Reason.PAUSED)
+    assert said(status(dataset, make_node("a"), make_holder("a", dataset, 10)), WARM) == ("False", Reason.PAUSED)
 
 
 def test_an_error_on_a_node_degrades_it_with_the_nodes_sentence() -> None:
     dataset = listed(make_dataset())
     error = NodeError(reason=Reason.ACCESS_DENIED, message="key x may not be read")
-    found = status(dataset, make_node("a"), holder("a", dataset, 10, error=error))
+    found = status(dataset, make_node("a"), make_holder("a", dataset, 10, error=error))
     assert (found.phase, said(found, DEGRADED)) == (Phase.DEGRADED, ("True", Reason.ACCESS_DENIED))
     assert message(found, DEGRADED) == "a: key x may not be read"
 
@@ -165,41 +162,40 @@ def test_an_error_on_a_node_degrades_it_with_the_nodes_sentence() -> None:
 def test_it_has_failed_when_every_node_has_given_up(temporary: bool, phase: Phase) -> None:
     dataset = listed(make_dataset())
     error = NodeError(reason=Reason.ENDPOINT_UNREACHABLE, message="refused", temporary=temporary)
-    failed = holder("a", dataset, 10, phase=NodePhase.FAILED, error=error)
+    failed = make_holder("a", dataset, 10, phase=NodePhase.FAILED, error=error)
     assert status(dataset, make_node("a"), failed).phase is phase
 
 
 def test_what_nodes_hold_of_an_old_version_does_not_count() -> None:
     dataset = listed(make_dataset(), version=V2)
-    old = make_cache("a", (given(dataset), report(dataset, version=V1)))
+    old = make_holder("a", dataset, version=V1)
     found = status(dataset, make_node("a"), old)
     assert (found.cached, found.warm_nodes, found.nodes[0].version) == ("0 B", "0/1", V1)
 
 
 def test_versions_that_pods_still_read_are_told() -> None:
     dataset = listed(make_dataset(), version=V2)
-    used = make_cache("a", (given(dataset), report(dataset)), mounts=(mount(dataset, version=V1),))
+    used = make_holder("a", dataset, mounts=(mount(dataset, version=V1),))
     assert status(dataset, make_node("a"), used).versions_in_use == (V1,)
 
 
 def test_deletion_names_the_pods_and_then_the_nodes() -> None:
     dataset = listed(make_dataset(deletion_timestamp="2026-11-21T10:00:00Z"))
-    rows = (given(dataset), report(dataset))
     mounts = tuple(mount(dataset, pod=f"trainer-{index}") for index in range(7))
-    blocked = status(dataset, make_node("a"), make_cache("a", rows, mounts=mounts))
+    blocked = status(dataset, make_node("a"), make_holder("a", dataset, mounts=mounts))
     assert (blocked.phase, said(blocked, ConditionType.DELETION_BLOCKED)) == (
         Phase.TERMINATING,
         ("True", Reason.IN_USE),
     )
     assert "7 pods: vision/trainer-0 on a," in message(blocked, ConditionType.DELETION_BLOCKED)
     assert "and 2 more" in message(blocked, ConditionType.DELETION_BLOCKED)
-    cleaning = status(dataset, make_node("a"), make_cache("a", rows))
+    cleaning = status(dataset, make_node("a"), make_holder("a", dataset))
     assert said(cleaning, ConditionType.DELETION_BLOCKED) == ("False", Reason.CLEANING)
 
 
 def test_the_same_facts_give_the_same_status_so_that_nothing_is_written() -> None:
     dataset = listed(make_dataset())
-    parts = make_node("a"), holder("a", dataset)
+    parts = make_node("a"), make_holder("a", dataset)
     once = status(dataset, *parts)
     again = status(dataset.model_copy(update={"status": once}), *parts, now=NOW + 100)
     assert again == once
@@ -207,10 +203,10 @@ def test_the_same_facts_give_the_same_status_so_that_nothing_is_written() -> Non
 
 def test_a_transition_time_changes_with_the_status_only() -> None:
     dataset = listed(make_dataset())
-    cold = status(dataset, make_node("a"), holder("a", dataset, 10))
+    cold = status(dataset, make_node("a"), make_holder("a", dataset, 10))
     colder = dataset.model_copy(update={"status": cold})
-    later = status(colder, make_node("a"), holder("a", dataset, 20), now=NOW + 5)
-    warm = status(colder, make_node("a"), holder("a", dataset), now=NOW + 9)
+    later = status(colder, make_node("a"), make_holder("a", dataset, 20), now=NOW + 5)
+    warm = status(colder, make_node("a"), make_holder("a", dataset), now=NOW + 9)
     times = [find(one.conditions, WARM) for one in (cold, later, warm)]
     stamps = [one.last_transition_time for one in times if one]
     assert stamps[0] == stamps[1] != stamps[2]
@@ -218,7 +214,7 @@ def test_a_transition_time_changes_with_the_status_only() -> None:
 
 def test_an_invalid_spec_keeps_what_was_known_and_says_what_is_wrong() -> None:
     dataset = listed(make_dataset())
-    good = status(dataset, make_node("a"), holder("a", dataset))
+    good = status(dataset, make_node("a"), make_holder("a", dataset))
     meta = dataset.metadata.model_copy(update={"generation": 2})
     bad = invalid_status(InvalidDataset(meta, "spec.source.uri is missing", good), NOW)
     assert (bad.phase, bad.version, bad.observed_generation) == (Phase.FAILED, V1, 2)
@@ -230,9 +226,9 @@ def test_of_many_nodes_those_that_need_attention_are_shown_and_all_are_counted()
     dataset = listed(make_dataset(cache={"replicas": "all"}))
     error = NodeError(reason="DiskFull", message="x" * 1000)
     names = [f"n{number:03}" for number in range(60)]
-    caches = [holder(name, dataset) for name in names]
-    caches[57] = holder("n057", dataset, 10)
-    caches[59] = holder("n059", dataset, 0, phase=NodePhase.FAILED, error=error)
+    caches = [make_holder(name, dataset) for name in names]
+    caches[57] = make_holder("n057", dataset, 10)
+    caches[59] = make_holder("n059", dataset, 0, phase=NodePhase.FAILED, error=error)
     found = status(dataset, *map(make_node, names), *caches)
     assert found.node_counts == {"Failed": 1, "Warm": 58, "Warming": 1}
     assert [row.name for row in found.nodes] == [*names[:48], "n057", "n059"]
@@ -241,12 +237,12 @@ def test_of_many_nodes_those_that_need_attention_are_shown_and_all_are_counted()
 
 def test_sums_stay_within_what_the_api_server_counts() -> None:
     dataset = listed(make_dataset(cache={"replicas": 10_000}), size=2**60)
-    found = status(dataset, make_node("a"), holder("a", dataset, bytes=2**60, warm_bytes=2**60))
+    found = status(dataset, make_node("a"), make_holder("a", dataset, bytes=2**60, warm_bytes=2**60))
     assert found.wanted_bytes == 2**63 - 1
 
 
 def limited_status(terms: ClassTerms, dataset: Dataset) -> DatasetStatus:
-    view = replace(make_view(dataset, make_node("a"), holder("a", dataset)), terms={dataset.key: terms})
+    view = replace(make_view(dataset, make_node("a"), make_holder("a", dataset)), terms={dataset.key: terms})
     return decide_datasets(view, {}, NOW).status(dataset.key, "", (), NOW)
 
 

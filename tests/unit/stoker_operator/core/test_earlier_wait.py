@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_api import names
-from stoker_operator.core.earlier_wait import format_earlier_wait, waited_from
+from stoker_operator.core.earlier_wait import format_earlier_wait, length_of, waited_from
 from stoker_operator.core.views import PodView, parse_pod
 from tests.unit.stoker_operator.clusters import cluster, dataset, held, holding, node
 from tests.unit.stoker_operator.releases import decide_releases, only_hold, only_release
@@ -44,11 +44,17 @@ def test_a_pod_that_was_there_before_its_queue_let_it_go_has_waited_too() -> Non
     ],
 )
 def test_what_is_no_wait_says_nothing(text: str) -> None:
-    assert waited_from(text, MADE) == 0.0
+    assert (waited_from(text, MADE), length_of(text, 0.0)) == (0.0, 0.0)
+
+
+def test_its_length_is_known_of_the_one_that_began_then() -> None:
+    text = format_earlier_wait(MADE - 900, MADE - 1)
+    assert [length_of(text, MADE - began) for began in (901, 900, 899.5, 899)] == [0.0, 899.0, 899.0, 0.0]
 
 
 def test_a_wait_that_ends_before_it_began_says_nothing() -> None:
-    assert waited_from(format_earlier_wait(MADE - 1, MADE - 2), MADE) == 0.0
+    text = format_earlier_wait(MADE - 1, MADE - 2)
+    assert (waited_from(text, MADE), length_of(text, MADE - 1)) == (0.0, 0.0)
 
 
 @given(st.text(max_size=60), st.floats(0, 1e10))

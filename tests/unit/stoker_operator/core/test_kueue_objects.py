@@ -8,7 +8,7 @@ from stoker_api import names
 from stoker_operator.core.annotations import Refusal
 from stoker_operator.core.kueue_objects import WarmTerms, parse_admission_check, parse_workload
 from tests.unit.stoker_operator.builders import NOW
-from tests.unit.stoker_operator.kueue import held_back, let_back, make_check, make_workload, pod_set
+from tests.unit.stoker_operator.kueue import held_back, make_check, make_workload, pod_set
 
 
 def test_a_check_of_another_controller_is_none_of_ours() -> None:
@@ -67,18 +67,6 @@ def test_a_template_that_cannot_be_read_is_that_workloads_trouble() -> None:
     (one,) = parse_workload(make_workload(broken)).pod_sets
     assert isinstance(one.pod, Refusal)
     assert "'main' cannot be read" in one.pod.sentence
-
-
-def test_it_is_known_when_a_check_let_it_back_into_the_queue() -> None:
-    assert parse_workload(make_workload(**let_back(NOW - 200))).let_back_at == NOW - 200
-    assert parse_workload(make_workload(**held_back(NOW + 60))).let_back_at == 0.0
-    assert parse_workload(make_workload()).let_back_at == 0.0
-
-
-def test_one_that_ran_since_and_was_preempted_was_not_sent_back() -> None:
-    raw = make_workload(**let_back(NOW - 200))
-    raw["status"]["conditions"][1]["reason"] = "Preempted"
-    assert parse_workload(raw).let_back_at == 0.0
 
 
 @pytest.mark.parametrize("ours", [True, False])

@@ -6,7 +6,6 @@ from typing import Any
 from stoker_api.dataset import Dataset
 from stoker_api.names import ConditionType, Reason
 from stoker_api.node_dataset import NodeDataset
-from stoker_api.nodecache import NodeCache
 from stoker_api.times import format_time
 from stoker_operator.core.class_limits import ClassTerms
 from stoker_operator.core.conditions import find
@@ -19,14 +18,12 @@ from tests.unit.stoker_operator.builders import (
     NOW,
     SIZE,
     decided,
-    given,
     listed,
-    make_cache,
     make_dataset,
+    make_holder,
     make_node,
     make_view,
     mount,
-    report,
 )
 from tests.unit.stoker_operator.clusters import cluster, dataset, held, holding, node
 from tests.unit.stoker_operator.releases import decide_releases
@@ -39,15 +36,11 @@ def leaving(name: str, **fields: Any) -> NodeView:
     return make_node(name, leaving=TAINT, **fields)
 
 
-def warm(dataset: Dataset, name: str, **fields: Any) -> NodeCache:
-    return make_cache(name, (given(dataset), report(dataset)), **fields)
-
-
 def three(**cache: Any) -> tuple[Dataset, Decision]:
     """Decide about two replicas of which one is on a node that is about to go, with a third node free."""
     dataset = listed(make_dataset(cache={"replicas": 2} | cache))
     nodes = leaving("a"), make_node("b"), make_node("c")
-    return dataset, decided(dataset, *nodes, warm(dataset, "a"), warm(dataset, "b"))
+    return dataset, decided(dataset, *nodes, make_holder("a", dataset), make_holder("b", dataset))
 
 
 def entries(decision: Decision) -> dict[str, NodeDataset]:
@@ -74,7 +67,7 @@ def test_the_node_that_leaves_is_one_of_those_that_hand_out_the_manifest() -> No
     dataset, _ = three()
     asked = {"listing_id": new_id(dataset, NOW - 60), "listing_node": "a", "listed_at": format_time(NOW - 30)}
     dataset = dataset.model_copy(update={"status": dataset.status.model_copy(update=asked)})
-    only = decided(dataset, leaving("a"), make_node("c"), warm(dataset, "a"))
+    only = decided(dataset, leaving("a"), make_node("c"), make_holder("a", dataset))
     assert entries(only)["c"].manifest_hosts == ("a:8081",)
 
 
@@ -83,7 +76,7 @@ def test_the_node_that_leaves_is_asked_by_those_that_stay_once_it_has_all_of_it(
     found = entries(decision)
     assert (found["c"].peers, found["c"].position, found["c"].eager) == (("a:8081", "b:8081"), 2, True)
     assert found["a"].peers == ("b:8081", "c:8081")
-    part = make_cache("a", (given(dataset), report(dataset, 300)))
+    part = make_holder("a", dataset, 300)
     assert entries(decided(dataset, leaving("a"), make_node("c"), part))["c"].peers == ()
 
 
@@ -100,7 +93,7 @@ def test_its_owner_is_told_who_takes_over() -> None:
 
 def test_its_owner_is_told_when_it_may_go() -> None:
     dataset = listed(make_dataset(cache={"replicas": 2}))
-    caches = [warm(dataset, name) for name in "abc"]
+    caches = [make_holder(name, dataset) for name in "abc"]
     status, reason, sentence = moving(decided(dataset, leaving("a"), make_node("b"), make_node("c"), *caches))
     assert (status, reason) == ("False", Reason.HANDED_OVER)
     assert sentence == "2 of 2 replicas are whole on nodes that stay; a is leaving (it has the taint x), and may go"
@@ -108,7 +101,7 @@ def test_its_owner_is_told_when_it_may_go() -> None:
 
 def test_its_owner_is_told_when_nobody_can_take_over() -> None:
     dataset = listed(make_dataset(cache={"replicas": 2}))
-    found = moving(decided(dataset, leaving("a"), make_node("b"), warm(dataset, "a"), warm(dataset, "b")))
+    found = moving(decided(dataset, leaving("a"), make_node("b"), make_holder("a", dataset), make_holder("b", dataset)))
     assert "no other node can take it over" in found[2]
 
 
@@ -121,25 +114,25 @@ def test_both_are_events_once() -> None:
 
 def test_nothing_is_said_where_no_node_is_about_to_go() -> None:
     dataset = listed(make_dataset())
-    assert moving(decided(dataset, make_node("a"), warm(dataset, "a"))) == ("", "", "")
+    assert moving(decided(dataset, make_node("a"), make_holder("a", dataset))) == ("", "", "")
 
 
 def test_a_node_that_is_only_cordoned_keeps_its_replica() -> None:
     dataset = listed(make_dataset())
-    placed = decided(dataset, make_node("a", schedulable=False), make_node("b"), warm(dataset, "a")).plans[KEY]
+    placed = decided(dataset, make_node("a", schedulable=False), make_node("b"), make_holder("a", dataset)).plans[KEY]
     assert placed.placement.roles == {"a": Role.REPLICA}
 
 
 def test_a_node_that_stays_after_all_is_a_replica_again_and_what_came_meanwhile_is_kept() -> None:
     dataset = listed(make_dataset())
-    part = make_cache("b", (given(dataset), report(dataset, 300)))
-    placed = decided(dataset, make_node("a"), make_node("b"), warm(dataset, "a"), part).plans[KEY].placement
+    part = make_holder("b", dataset, 300)
+    placed = decided(dataset, make_node("a"), make_node("b"), make_holder("a", dataset), part).plans[KEY].placement
     assert placed.roles == {"a": Role.REPLICA, "b": Role.IDLE}
 
 
 def test_pods_on_it_read_on_and_it_warms_no_more_for_them() -> None:
     dataset = listed(make_dataset(cache={"replicas": 0}))
-    cache = make_cache("a", (given(dataset), report(dataset, 300)), mounts=(mount(dataset),))
+    cache = make_holder("a", dataset, 300, mounts=(mount(dataset),))
     decision = decided(dataset, leaving("a"), cache, PodView("vision", "trainer", node="a"))
     assert decision.plans[KEY].placement.roles == {"a": Role.LEAVING}
     assert not entries(decision)["a"].eager
@@ -147,7 +140,7 @@ def test_pods_on_it_read_on_and_it_warms_no_more_for_them() -> None:
 
 def test_what_a_quota_would_drop_stays_until_the_node_goes() -> None:
     dataset = listed(make_dataset(cache={"replicas": 1}))
-    view = make_view(dataset, leaving("a"), make_node("b"), warm(dataset, "a"))
+    view = make_view(dataset, leaving("a"), make_node("b"), make_holder("a", dataset))
     view = replace(view, terms={KEY: ClassTerms("tight", namespace_quota=SIZE)})
     roles = decide_datasets(view, {}, NOW).plans[KEY].placement.roles
     assert roles == {"a": Role.LEAVING, "b": Role.REPLICA}
@@ -165,7 +158,7 @@ def test_a_share_is_not_a_share_of_nodes_that_are_about_to_go() -> None:
 
 def test_data_of_a_deleted_dataset_is_not_kept_there() -> None:
     dataset = listed(make_dataset(deletionTimestamp="2026-02-01T00:00:00Z"))
-    assert decided(dataset, leaving("a"), warm(dataset, "a")).plans[KEY].placement.roles == {}
+    assert decided(dataset, leaving("a"), make_holder("a", dataset)).plans[KEY].placement.roles == {}
 
 
 def test_a_new_version_is_listed_by_a_node_that_stays() -> None:

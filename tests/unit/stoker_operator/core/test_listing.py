@@ -8,7 +8,18 @@ from stoker_api.nodecache import ListingResult, NodeCache, NodeError
 from stoker_api.times import format_time
 from stoker_operator.core.listing import RETRY_FAILED, ListingState, new_id
 from stoker_operator.core.selection import fingerprint, first_fingerprint
-from tests.unit.stoker_operator.builders import NOW, V1, V2, decided, given, make_cache, make_dataset, make_node, report
+from tests.unit.stoker_operator.builders import (
+    NOW,
+    V1,
+    V2,
+    decided,
+    given,
+    make_cache,
+    make_dataset,
+    make_holder,
+    make_node,
+    report,
+)
 
 
 def listing(*parts: Any, now: float = NOW) -> ListingState:
@@ -146,7 +157,7 @@ def test_an_unanswered_listing_moves_when_its_node_is_gone() -> None:
 
 def test_an_answered_listing_is_not_repeated_when_its_node_is_gone_and_another_has_the_manifest() -> None:
     dataset = taken_over(make_dataset(), node="gone")
-    holder = make_cache("a", (given(dataset), report(dataset)))
+    holder = make_holder("a", dataset)
     found = listing(dataset, make_node("a"), holder, now=NOW + 3600)
     assert (found.id, found.holders) == (new_id(dataset, NOW), ("a",))
 

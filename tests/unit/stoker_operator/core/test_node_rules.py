@@ -8,7 +8,13 @@ from stoker_api.dataset import Cache
 from stoker_operator.core.node_roles import Role
 from stoker_operator.core.node_rules import NodeRule
 from stoker_operator.core.views import NodeView, Taint
-from tests.unit.stoker_operator.builders import decided, given, listed, make_cache, make_dataset, make_node, report
+from tests.unit.stoker_operator.builders import (
+    decided,
+    listed,
+    make_dataset,
+    make_holder,
+    make_node,
+)
 
 KEY = "vision/imagenet"
 LABELS = {"gpu": "a100", "cpus": "64"}
@@ -89,7 +95,7 @@ def test_a_taint_by_which_a_node_is_about_to_go_does_not_drive_data_out() -> Non
 @pytest.mark.parametrize(("effect", "roles"), [("NoSchedule", {"a": Role.REPLICA}), ("NoExecute", {"b": Role.REPLICA})])
 def test_what_is_there_stays_under_no_schedule_and_goes_under_no_execute(effect: str, roles: dict[str, Role]) -> None:
     dataset = listed(make_dataset(cache={"tolerations": []}))
-    held = make_cache("a", (given(dataset), report(dataset)))
+    held = make_holder("a", dataset)
     placement = decided(dataset, tainted("gpu", effect), make_node("b"), held).plans[KEY].placement
     assert placement.roles == roles
 

@@ -25,6 +25,32 @@ def test_caps_are_known_by_the_names_of_sources_however_they_are_written() -> No
     }
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "name"),
+    [
+        ({"bucket": "archive"}, {"bucket": "archive", "price": {"perGB": 1}}, "s3://archive"),
+        ({"endpoint": "https://Store.Example:443/"}, {"endpoint": "https://store.example"}, "https://store.example"),
+        (
+            {"endpoint": "http://e:80", "bucket": "b-1"},
+            {"endpoint": "http://e", "bucket": "b-1"},
+            "http://e/b-1",
+        ),
+        ({}, {}, "s3://"),
+    ],
+)
+def test_two_rows_for_one_origin_are_refused_by_its_name(
+    first: dict[str, object], second: dict[str, object], name: str
+) -> None:
+    rows = [first | {"bytesPerSecond": "1Gi"}, {"bucket": "between"}, second]
+    with pytest.raises(ValidationError, match=f"caps names {name} twice: name it once"):
+        OriginPolicy.model_validate({"caps": rows})
+
+
+def test_a_bucket_its_endpoint_and_its_namesake_elsewhere_are_three_origins() -> None:
+    rows = [{"bucket": "b-1"}, {"endpoint": "https://e"}, {"endpoint": "https://e", "bucket": "b-1"}]
+    assert len(OriginPolicy.model_validate({"caps": rows}).caps) == 3
+
+
 def test_a_price_is_the_buckets_else_its_endpoints_else_the_charts() -> None:
     rows = [
         {"endpoint": "https://e", "bucket": "bbb", "price": {"perGB": 1}},

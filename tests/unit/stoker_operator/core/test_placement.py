@@ -22,6 +22,7 @@ from tests.unit.stoker_operator.builders import (
     listed,
     make_cache,
     make_dataset,
+    make_holder,
     make_node,
     make_view,
     mount,
@@ -59,19 +60,19 @@ def test_nodes_without_ready_sidecar_and_cordoned_nodes_get_nothing_new() -> Non
 
 def test_a_warm_replica_stays_while_a_better_node_appears() -> None:
     dataset = listed(make_dataset())
-    held = make_cache("z", (given(dataset), report(dataset)), room=0)
+    held = make_holder("z", dataset, room=0)
     assert placement(dataset, make_node("a"), make_node("z"), held).roles == {"z": Role.REPLICA}
 
 
 def test_a_replica_outlives_a_restart_of_its_sidecar() -> None:
     dataset = listed(make_dataset())
-    held = make_cache("b", (given(dataset), report(dataset)))
+    held = make_holder("b", dataset)
     assert placement(dataset, make_node("a"), make_node("b", sidecar_ready=False), held).nodes(Role.REPLICA) == ("b",)
 
 
 def test_a_replica_moves_when_its_node_was_silent_for_long() -> None:
     dataset = listed(make_dataset())
-    held = make_cache("b", (given(dataset), report(dataset)))
+    held = make_holder("b", dataset)
     silent = make_node("b", ready=False, not_ready_since=NOW - NODE_GRACE - 1)
     briefly = make_node("b", ready=False, not_ready_since=NOW - NODE_GRACE + 1)
     assert placement(dataset, make_node("a"), silent, held).nodes(Role.REPLICA) == ("a",)
@@ -80,7 +81,7 @@ def test_a_replica_moves_when_its_node_was_silent_for_long() -> None:
 
 def test_a_node_that_fell_silent_a_moment_ago_has_its_replica_and_no_other_fetches_it_again() -> None:
     dataset = listed(make_dataset())
-    whole = make_cache("b", (given(dataset), report(dataset)))
+    whole = make_holder("b", dataset)
     lister = make_cache("a", (given(dataset, eager=False), None))
     briefly = make_node("b", ready=False, not_ready_since=NOW - SILENCE + 1)
     long = make_node("b", ready=False, not_ready_since=NOW - SILENCE)
@@ -116,8 +117,8 @@ def test_the_quota_is_what_has_to_fit() -> None:
 def test_idle_warm_data_stays_until_its_room_is_needed() -> None:
     idle = listed(make_dataset("idle", cache={"replicas": 0}))
     wanted = listed(make_dataset("imagenet", cache={"nodeSelector": {}}))
-    roomy = make_cache("a", (given(idle), report(idle)), room=SIZE)
-    tight = make_cache("a", (given(idle), report(idle)), room=SIZE - 1)
+    roomy = make_holder("a", idle, room=SIZE)
+    tight = make_holder("a", idle, room=SIZE - 1)
     kept = decided(idle, wanted, make_node("a"), roomy).plans["vision/idle"].placement
     dropped = decided(idle, wanted, make_node("a"), tight).plans["vision/idle"].placement
     assert (kept.roles, dropped.roles) == ({"a": Role.IDLE}, {})
@@ -125,7 +126,7 @@ def test_idle_warm_data_stays_until_its_room_is_needed() -> None:
 
 def test_pinned_idle_data_is_never_dropped() -> None:
     idle = listed(make_dataset("idle", cache={"replicas": 0, "pinned": True}))
-    tight = make_cache("a", (given(idle), report(idle)), room=0)
+    tight = make_holder("a", idle, room=0)
     plans = decided(idle, listed(make_dataset()), make_node("a"), tight).plans
     assert plans["vision/idle"].placement.roles == {"a": Role.IDLE}
 
@@ -140,9 +141,8 @@ def test_a_pod_on_a_node_that_the_selector_leaves_out_reads_through() -> None:
 
 def test_a_deleted_dataset_stays_only_where_pods_use_it() -> None:
     dataset = listed(make_dataset(cache={"replicas": 2}, deletion_timestamp="2026-11-21T10:00:00Z"))
-    rows = (given(dataset), report(dataset))
-    used = make_cache("a", rows, mounts=(mount(dataset),))
-    assert placement(dataset, make_node("a"), make_node("b"), used, make_cache("b", rows)).roles == {"a": Role.USER}
+    used = make_holder("a", dataset, mounts=(mount(dataset),))
+    assert placement(dataset, make_node("a"), make_node("b"), used, make_holder("b", dataset)).roles == {"a": Role.USER}
 
 
 # Random clusters: some nodes, some datasets, some of them held somewhere.

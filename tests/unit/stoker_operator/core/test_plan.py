@@ -31,6 +31,7 @@ from tests.unit.stoker_operator.builders import (
     listed,
     make_cache,
     make_dataset,
+    make_holder,
     make_node,
     make_view,
     mount,
@@ -71,7 +72,7 @@ def test_a_new_node_cache_has_nothing_cleaned_until_the_node_has_said_what_it_ha
 
 def test_what_a_node_came_back_with_is_in_its_plan() -> None:
     dataset = listed(make_dataset(cache={"replicas": 1}))
-    other = make_cache("b", (given(dataset), report(dataset)))
+    other = make_holder("b", dataset)
     spec = writes(dataset, make_node("a"), make_node("b"), other, make_new_cache("a", found_row(dataset, V1)))["a"].spec
     assert ([one.uid for one in spec.datasets], spec.keep_unlisted) == (["uid-imagenet"], False)
 
@@ -90,7 +91,7 @@ def test_what_a_full_node_came_back_with_stays_there() -> None:
 
 def test_what_a_node_came_back_with_stays_while_the_node_looks_at_it() -> None:
     dataset = listed(make_dataset())
-    other = make_cache("b", (given(dataset), report(dataset)))
+    other = make_holder("b", dataset)
     looking = report(dataset, 0, files=0, bytes=0, phase="Pending", retained=(V1,))
     back = make_cache("a", (given(dataset, eager=False), looking))
     assert entry("a", dataset, make_node("a"), make_node("b"), other, back).version == V1
@@ -141,12 +142,12 @@ def test_nothing_is_written_when_nothing_differs() -> None:
 
 def test_an_entry_whose_dataset_is_gone_is_taken_out() -> None:
     gone = make_dataset("gone")
-    assert writes(make_node("a"), make_cache("a", (given(gone), report(gone))))["a"].spec.datasets == ()
+    assert writes(make_node("a"), make_holder("a", gone))["a"].spec.datasets == ()
 
 
 def test_a_dataset_that_no_longer_parses_stays_as_it_is_on_its_nodes() -> None:
     dataset = listed(make_dataset())
-    view = make_view(make_node("a"), make_cache("a", (given(dataset), report(dataset))))
+    view = make_view(make_node("a"), make_holder("a", dataset))
     meta = ObjectMeta(namespace="vision", name="imagenet", uid="uid-imagenet", generation=2)
     invalid = InvalidDataset(meta, "spec.source is missing", DatasetStatus())
     broken = ClusterView(nodes=view.nodes, node_caches=view.node_caches, invalid_datasets={dataset.key: invalid})
@@ -181,14 +182,14 @@ def test_a_dataset_without_replicas_is_listed_all_the_same() -> None:
 
 def test_other_nodes_fetch_the_manifest_from_nodes_that_have_it() -> None:
     dataset = listed(make_dataset(cache={"replicas": 2}))
-    held = make_cache("a", (given(dataset), report(dataset)))
+    held = make_holder("a", dataset)
     wish = entry("b", dataset, make_node("a"), make_node("b"), held)
     assert wish.manifest_hosts == ("a:8081",)
 
 
 def test_an_address_that_leads_elsewhere_is_told_to_nobody() -> None:
     dataset = listed(make_dataset(cache={"replicas": 2}))
-    held = make_cache("a", (given(dataset), report(dataset)))
+    held = make_holder("a", dataset)
     held = held.model_copy(update={"status": held.status.model_copy(update={"address": "169.254.169.254/latest?"})})
     assert entry("b", dataset, make_node("a"), make_node("b"), held).manifest_hosts == ()
 
@@ -299,7 +300,7 @@ def test_limits_and_switches_reach_the_node() -> None:
 
 def test_a_deleted_and_unused_dataset_is_taken_from_every_node() -> None:
     dataset = listed(make_dataset(deletion_timestamp="2026-11-21T10:00:00Z"))
-    assert writes(dataset, make_node("a"), make_cache("a", (given(dataset), report(dataset))))["a"].spec.datasets == ()
+    assert writes(dataset, make_node("a"), make_holder("a", dataset))["a"].spec.datasets == ()
 
 
 def refused(reason: Reason, *, closed: bool = False, **entry: Any) -> NodeDataset | None:

@@ -18,6 +18,7 @@ from tests.unit.stoker_operator.builders import (
     listed,
     make_cache,
     make_dataset,
+    make_holder,
     make_node,
     make_view,
     mount,
@@ -28,9 +29,8 @@ from tests.unit.stoker_operator.training import training_job
 
 def test_versions_that_mounts_read_are_retained_on_their_node_only() -> None:
     dataset = listed(make_dataset(cache={"replicas": 2}), version=V2)
-    rows = (given(dataset), report(dataset))
-    used = make_cache("a", rows, mounts=(mount(dataset, version=V1),))
-    parts = dataset, make_node("a"), make_node("b"), used, make_cache("b", rows)
+    used = make_holder("a", dataset, mounts=(mount(dataset, version=V1),))
+    parts = dataset, make_node("a"), make_node("b"), used, make_holder("b", dataset)
     assert (entry("a", *parts).retain, entry("b", *parts).retain) == ((V1,), ())
 
 

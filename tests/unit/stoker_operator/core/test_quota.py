@@ -25,6 +25,7 @@ from tests.unit.stoker_operator.builders import (
     make_cache,
     make_class,
     make_dataset,
+    make_holder,
     make_node,
     mount,
     report,
@@ -98,7 +99,7 @@ def test_a_tenant_s_quota_is_no_other_s() -> None:
 
 def test_what_is_there_stays_before_what_is_older_and_is_not() -> None:
     old, new = dataset("a", OLD), dataset("b", NEW)
-    cache = make_cache("a", (given(new), report(new)))
+    cache = make_holder("a", new)
     found = placed(limited(old, new, caches=(cache,), perNamespace="1500"))
     assert (found["a"].roles, found["b"].roles) == ({}, {"a": Role.REPLICA})
 
@@ -123,7 +124,7 @@ def test_what_a_pod_has_mounted_stays_and_is_read_through() -> None:
 
 def test_a_pod_that_lands_past_the_quota_reads_through_too() -> None:
     old, new = dataset("a", OLD), dataset("b", NEW)
-    cache = make_cache("a", (given(old), report(old)))
+    cache = make_holder("a", old)
     view = limited(old, new, nodes="a", caches=(cache,), perNode="1Ki")
     placement = decide_datasets(view, {"vision/b": frozenset("a")}, NOW).plans["vision/b"].placement
     assert placement.roles == {"a": Role.GUEST}
@@ -138,7 +139,7 @@ def test_a_node_that_the_selector_leaves_out_is_no_way_around_the_quota() -> Non
 
 def test_idle_data_makes_room_in_the_quota_for_what_is_wanted() -> None:
     idle, wanted = dataset("a", OLD, cache={"replicas": 0}), dataset("b", NEW)
-    cache = make_cache("a", (given(idle), report(idle)))
+    cache = make_holder("a", idle)
     roomy = placed(limited(idle, wanted, nodes="a", caches=(cache,), perNamespace="2000"))
     tight = placed(limited(idle, wanted, nodes="a", caches=(cache,), perNamespace="1500"))
     assert (roomy["a"].roles, roomy["a"].charged) == ({"a": Role.IDLE}, SIZE)
@@ -147,13 +148,13 @@ def test_idle_data_makes_room_in_the_quota_for_what_is_wanted() -> None:
 
 def test_a_dataset_that_is_being_deleted_counts_until_it_is_gone() -> None:
     leaving = dataset("a", OLD, deletion_timestamp=NEW)
-    cache = make_cache("a", (given(leaving), report(leaving)), mounts=(mount(leaving),))
+    cache = make_holder("a", leaving, mounts=(mount(leaving),))
     assert placed(limited(leaving, dataset("b", NEW), caches=(cache,), perNamespace="1500"))["b"].roles == {}
 
 
 def test_what_a_refused_dataset_holds_counts() -> None:
     refused, new = dataset("a", OLD, source={"uri": "file:///etc"}), dataset("b", NEW)
-    cache = make_cache("a", (given(refused), report(refused)))
+    cache = make_holder("a", refused)
     view = limited(new, caches=(cache,), perNamespace="1500")
     status = refused.status.model_copy(update={"class_name": "tenants"})
     invalid = {refused.key: InvalidDataset(refused.metadata, "no", status, Reason.NOT_ALLOWED_BY_CLASS)}

@@ -13,13 +13,12 @@ from stoker_operator.core.views import NodeView, PodView
 from tests.unit.stoker_operator.builders import (
     SIZE,
     decided,
-    given,
     listed,
     make_cache,
     make_dataset,
+    make_holder,
     make_node,
     mount,
-    report,
 )
 
 KEY = "vision/imagenet"
@@ -42,10 +41,6 @@ def placed(*parts: Any) -> Placement:
 
 def zones(placement: Placement) -> Counter[str]:
     return Counter(name[0] for name in placement.nodes(Role.REPLICA))
-
-
-def holder(dataset: Dataset, name: str, warm: int = SIZE, **fields: Any) -> Any:
-    return make_cache(name, (given(dataset), report(dataset, warm)), **fields)
 
 
 def chosen(zones_of: list[str], most: int, skew: int, *, strict: bool) -> Counter[str]:
@@ -125,42 +120,44 @@ def test_nodes_where_pods_use_it_come_first_within_their_zone() -> None:
 
 def test_what_is_there_is_not_moved_for_a_zone_that_comes_later() -> None:
     dataset = spread(2)
-    placement = placed(dataset, node("a1"), node("a2"), node("b1"), holder(dataset, "a1"), holder(dataset, "a2"))
+    placement = placed(
+        dataset, node("a1"), node("a2"), node("b1"), make_holder("a1", dataset), make_holder("a2", dataset)
+    )
     assert placement.nodes(Role.REPLICA) == ("a1", "a2")
 
 
 def test_the_last_copy_of_a_zone_stays_when_replicas_are_lowered() -> None:
     dataset = spread(2)
-    parts = [*map(node, ("a1", "a2", "b1")), *(holder(dataset, name) for name in ("a1", "a2", "b1"))]
+    parts = [*map(node, ("a1", "a2", "b1")), *(make_holder(name, dataset) for name in ("a1", "a2", "b1"))]
     assert placed(dataset, *parts).roles == {"a1": Role.REPLICA, "a2": Role.IDLE, "b1": Role.REPLICA}
 
 
 def test_a_copy_with_mounts_stays_when_replicas_are_lowered() -> None:
     dataset = listed(make_dataset(cache={"replicas": 1}))
-    mounted = holder(dataset, "a2", mounts=(mount(dataset),))
-    parts = [node("a1"), node("a2"), holder(dataset, "a1"), mounted, PodView("vision", "trainer", node="a2")]
+    mounted = make_holder("a2", dataset, mounts=(mount(dataset),))
+    parts = [node("a1"), node("a2"), make_holder("a1", dataset), mounted, PodView("vision", "trainer", node="a2")]
     assert placed(dataset, *parts).roles == {"a1": Role.IDLE, "a2": Role.REPLICA}
 
 
 def test_a_copy_with_mounts_stays_within_its_zone_too() -> None:
     dataset = spread(2)
-    mounted = holder(dataset, "a2", mounts=(mount(dataset),))
+    mounted = make_holder("a2", dataset, mounts=(mount(dataset),))
     pod = PodView("vision", "trainer", node="a2")
-    parts = [*map(node, ("a1", "a2", "b1")), holder(dataset, "a1"), mounted, holder(dataset, "b1"), pod]
+    parts = [*map(node, ("a1", "a2", "b1")), make_holder("a1", dataset), mounted, make_holder("b1", dataset), pod]
     assert placed(dataset, *parts).roles == {"a1": Role.IDLE, "a2": Role.REPLICA, "b1": Role.REPLICA}
 
 
 def test_the_zone_of_a_node_that_is_about_to_go_gets_the_one_that_takes_its_place() -> None:
     dataset = spread(2)
     parts = [node("a1", leaving="soon"), *map(node, ("a2", "b1", "b2"))]
-    placement = placed(dataset, *parts, holder(dataset, "a1"), holder(dataset, "b1"))
+    placement = placed(dataset, *parts, make_holder("a1", dataset), make_holder("b1", dataset))
     assert placement.nodes(Role.REPLICA) == ("a2", "b1")
 
 
 def test_what_is_asked_for_and_cannot_be_is_said() -> None:
     dataset = spread(4)
     nodes = [node(name) for name in ("a1", "a2", "a3", "b1")]
-    caches = [holder(dataset, name) for name in ("a1", "a2", "b1")]
+    caches = [make_holder(name, dataset) for name in ("a1", "a2", "b1")]
     status = decided(dataset, *nodes, *caches).status(KEY, "", (), 0.0)
     degraded = next(one for one in status.conditions if one.type == "Degraded")
     assert degraded.reason == "NotEnoughNodes"

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from stoker_api.dataset import Dataset
-from stoker_api.nodecache import NodeCache
 from stoker_operator.core.check_answers import HOLD, CheckAnswer, active_condition, decide_answer, status_patch
 from stoker_operator.core.kueue_objects import CheckState, WarmTerms, parse_admission_check, parse_workload
 from stoker_operator.core.release_decisions import SHOWN_AFTER
@@ -13,9 +12,16 @@ from stoker_operator.core.views import ClusterView
 from stoker_operator.core.warm_check import Outlook, StartVerdict, judge
 from stoker_operator.core.warm_supply import WarmSupply
 from stoker_operator.core.warmth import WarmthIndex
-from tests.unit.stoker_operator.builders import NOW, SIZE, given, listed, make_cache, make_dataset, make_node, report
+from tests.unit.stoker_operator.builders import (
+    NOW,
+    SIZE,
+    listed,
+    make_dataset,
+    make_holder,
+    make_node,
+)
 from tests.unit.stoker_operator.builders import make_view as view_of
-from tests.unit.stoker_operator.kueue import ROOM, held_back, let_back, make_check, make_workload, pod_set
+from tests.unit.stoker_operator.kueue import ROOM, held_back, make_check, make_workload, noted_wait, pod_set
 
 REQUIRE = {"scheduling": {"mode": "Require"}}
 RESERVED = {"QuotaReserved": "True"}
@@ -31,10 +37,8 @@ def cluster(*warm: int, dataset: Dataset | None = None, **row: Any) -> ClusterVi
     """Make a cluster with a node for each amount of bytes that is warm there; -1: the node was told nothing."""
     one = dataset or imagenet()
     nodes = [make_node(f"node-{at}", allocatable=ROOM) for at in range(len(warm))]
-    caches: list[NodeCache] = []
-    for at, amount in enumerate(warm):
-        rows = () if amount < 0 else ((given(one), report(one, amount, **row)),)
-        caches.append(make_cache(f"node-{at}", *rows))
+    held = {f"node-{at}": amount for at, amount in enumerate(warm) if amount >= 0}
+    caches = [make_holder(name, one, amount, **row) for name, amount in held.items()]
     return view_of(one, *nodes, *caches)
 
 
@@ -220,8 +224,50 @@ class TestPatch:
         assert told is not None
         assert told.updates == [{"name": "main", "annotations": {WAITED: "2027-01-15T07:49:59Z/2027-01-15T08:00:00Z"}}]
 
+    def test_how_long_it_waited_is_noted_when_the_data_of_one_that_was_sent_back_has_come(self) -> None:
+        raw = make_workload(age=500, **held_back(NOW + 200))
+        told = answer(raw, judged(raw, cluster(SIZE)))
+        assert told is not None
+        assert told.updates == [{"name": "main", "annotations": {WAITED: "2027-01-15T07:59:00Z/2027-01-15T08:00:00Z"}}]
+
+    def test_nothing_is_noted_of_one_that_others_hold_back(self) -> None:
+        raw = make_workload(age=500, **held_back(NOW + 200, ours=False))
+        told = answer(raw, judged(raw, cluster(SIZE)))
+        assert told is not None
+        assert not told.updates
+
+    def test_a_note_stays_while_it_waits_for_its_turn(self) -> None:
+        raw = make_workload(age=500, **noted_wait(NOW - 400, NOW - 200))
+        raw["status"]["conditions"] = []
+        told = answer(raw, judged(raw, cluster(SIZE)))
+        assert told is not None
+        assert list(told.updates) == raw["status"]["admissionChecks"][0]["podSetUpdates"]
+
+    @pytest.mark.parametrize("note", [{}, {"annotations": None}, {"annotations": {WAITED: "long/long"}}])
+    def test_a_note_that_says_nothing_takes_nothing_of_its_max_wait(self, note: dict[str, Any]) -> None:
+        raw = make_workload(age=500, **noted_wait(NOW - 400, NOW - 200))
+        raw["status"]["admissionChecks"][0]["podSetUpdates"] = [{"name": "main"} | note]
+        told = answer(raw, judged(raw, cluster(SIZE)))
+        assert told is not None
+        assert not told.updates
+
+    @pytest.mark.parametrize("reserved", [True, False])
+    def test_a_note_of_an_earlier_time_says_nothing(self, reserved: bool) -> None:
+        raw = make_workload(age=500, **noted_wait(NOW - 400, NOW - 200))
+        raw["status"]["admissionChecks"][0]["lastTransitionTime"] = "2027-01-15T07:58:00Z"
+        raw["status"]["conditions"] = raw["status"]["conditions"] if reserved else []
+        told = answer(raw, judged(raw, cluster(SIZE)))
+        assert told is not None
+        assert not told.updates
+
+    def test_nobody_has_waited_for_longer_than_the_job_is_there(self) -> None:
+        raw = make_workload(age=300, **noted_wait(NOW - 4000, NOW - 200))
+        told = answer(raw, judged(raw, cluster(SIZE)))
+        assert told is not None
+        assert told.updates == [{"name": "main", "annotations": {WAITED: "2027-01-15T07:55:00Z/2027-01-15T08:00:00Z"}}]
+
     def test_pods_whose_job_was_sent_back_say_how_long_it_waited_until_its_data_was_there(self) -> None:
-        raw = make_workload(age=500, conditions=RESERVED, **let_back(NOW - 200))
+        raw = make_workload(age=500, **noted_wait(NOW - 500, NOW - 200))
         told = answer(raw, judged(raw, cluster(SIZE)))
         assert told is not None
         assert told.updates == [{"name": "main", "annotations": {WAITED: "2027-01-15T07:55:00Z/2027-01-15T08:00:00Z"}}]
@@ -234,13 +280,13 @@ class TestPatch:
 
     def test_pods_that_are_never_held_are_told_nothing(self) -> None:
         pods = (pod_set(), pod_set("free", scheduling="None"))
-        raw = make_workload(*pods, age=500, conditions=RESERVED, **let_back(NOW - 200))
+        raw = make_workload(*pods, age=500, **noted_wait(NOW - 500, NOW - 200))
         told = answer(raw, judged(raw, cluster(SIZE)))
         assert told is not None
         assert [row["name"] for row in told.updates] == ["main"]
 
     def test_a_template_that_says_how_long_it_waited_is_left_as_it_is(self) -> None:
-        raw = make_workload(pod_set(waited="long"), age=500, conditions=RESERVED, **let_back(NOW - 200))
+        raw = make_workload(pod_set(waited="long"), age=500, **noted_wait(NOW - 500, NOW - 200))
         told = answer(raw, judged(raw, cluster(SIZE)))
         assert told is not None
         assert not told.updates

@@ -20,13 +20,6 @@ KEYS = NamedCredentials("vision", "Secret", "keys")
 SOURCE = {"uri": "s3://bucket/", "credentials": {"secretRef": {"name": "keys"}}}
 
 
-@pytest.fixture
-def world() -> World:
-    made = World()
-    made.add_node("a")
-    return made
-
-
 def subjects(world: World) -> list[str]:
     """Return the accounts that may read anything."""
     return sorted(one["name"] for binding in world.kube.objects(ROLE_BINDINGS) for one in binding["subjects"])

@@ -16,13 +16,6 @@ from stoker_operator.reconcilers.dataset_statuses import FIGURES_EVERY
 from tests.unit.stoker_operator.world import World
 
 
-@pytest.fixture
-def world() -> World:
-    made = World()
-    made.add_node("a")
-    return made
-
-
 async def test_a_node_gets_its_cache_and_the_dataset_in_two_passes(world: World) -> None:
     await world.add_dataset()
     await world.step()

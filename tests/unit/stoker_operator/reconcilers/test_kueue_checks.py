@@ -13,7 +13,14 @@ from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.kueue_checks import LOOK_EVERY, MESSAGE_EVERY, KueueChecks
 from stoker_operator.writer import Writer
 from tests.fakes.kube import FakeKube
-from tests.unit.stoker_operator.builders import NOW, SIZE, given, listed, make_cache, make_dataset, make_node, report
+from tests.unit.stoker_operator.builders import (
+    NOW,
+    SIZE,
+    listed,
+    make_dataset,
+    make_holder,
+    make_node,
+)
 from tests.unit.stoker_operator.kueue import CHECK, ROOM, make_check, make_workload, pod_set
 from tests.unit.stoker_operator.reconcilers.test_tuning_profiles import Recorded
 
@@ -48,7 +55,7 @@ class World:
         self.state.queued_workloads.put(view.key, view)
 
     def warm(self, amount: int, **row: Any) -> None:
-        cache = make_cache("node-1", (given(self.dataset), report(self.dataset, amount, **row)))
+        cache = make_holder("node-1", self.dataset, amount, **row)
         self.state.node_caches.put("node-1", cache)
 
     async def run(self) -> float | None:

@@ -25,13 +25,6 @@ from tests.unit.stoker_operator.builders import V1
 from tests.unit.stoker_operator.world import World
 
 
-@pytest.fixture
-def world() -> World:
-    made = World()
-    made.add_node("a")
-    return made
-
-
 class Picky(FakeKube):
     """An API server that takes no NodeCache with an entry of certain names, and counts what it is asked."""
 

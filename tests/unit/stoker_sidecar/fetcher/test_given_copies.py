@@ -1,8 +1,5 @@
 """Whom a node asks for what others have, how often, for how long, and what is left to the source."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from stoker_sidecar.fetcher.core.givers import MOST_FAILURES, MOST_WRONG, Givers
@@ -12,7 +9,7 @@ from stoker_sidecar.fetcher.download.node_division import Division
 from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.fetcher.download.wishes import Wish
 from stoker_sidecar.version.piece_maps import PieceMap
-from tests.support.divided_version import DividedVersion, PlayedNeighbours, open_divided
+from tests.support.divided_version import DividedVersion, PlayedNeighbours
 from tests.support.waiting import eventually
 
 LARGE = bytes(2 * CHUNK) + b"end"
@@ -60,12 +57,6 @@ class Asking:
     def begin_pieces(self, count: int, giver: str) -> None:
         for chunk in range(count):
             self.copies.ask(self.wish("large", chunk), giver)
-
-
-@pytest.fixture
-async def version(tmp_path: Path) -> AsyncIterator[DividedVersion]:
-    async with open_divided(tmp_path, CONTENT) as opened:
-        yield opened
 
 
 @pytest.fixture

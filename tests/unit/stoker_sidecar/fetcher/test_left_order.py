@@ -1,25 +1,15 @@
 """The order of what is left of a version: by rank or by path, what is marked and missing alone."""
 
 import zlib
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
 
 from stoker_sidecar.fetcher.download.left_order import left_of
 from stoker_sidecar.wire.fetcher_protocol import FileKnobs, Tune
 from tests.support.cache_node import UID
-from tests.support.divided_version import DividedVersion, open_divided
+from tests.support.divided_version import DividedVersion
 from tests.support.waiting import eventually
 
 PATHS = [f"{folder}/{number}" for folder in "abc" for number in range(3)]
 CONTENT = {path: path.encode() for path in PATHS}
-
-
-@pytest.fixture
-async def version(tmp_path: Path) -> AsyncIterator[DividedVersion]:
-    async with open_divided(tmp_path, CONTENT) as opened:
-        yield opened
 
 
 def left(version: DividedVersion, marked: list[str], begin: float = 0.0) -> list[str]:

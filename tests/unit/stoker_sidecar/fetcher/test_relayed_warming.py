@@ -18,8 +18,7 @@ from stoker_sidecar.version.piece_maps import PieceMap
 from stoker_sidecar.wire.fetcher_protocol import PEER_BYTES, PEER_WRONG
 from tests.fakes.object_store import MemoryStore
 from tests.support.cache_node import inode
-from tests.support.waiting import eventually
-from tests.unit.stoker_sidecar.fetcher.test_divided_warming import (
+from tests.support.divided_nodes import (
     NAMES,
     ONE,
     Alone,
@@ -30,6 +29,7 @@ from tests.unit.stoker_sidecar.fetcher.test_divided_warming import (
     whole,
     whole_in_time,
 )
+from tests.support.waiting import eventually
 
 _BLOCK = 2**20
 

@@ -1,8 +1,6 @@
 """What others have is asked at the pace that they bear, and who does not answer has nothing."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -10,17 +8,12 @@ from stoker_sidecar.fetcher.core.givers import MOST_FAILURES
 from stoker_sidecar.fetcher.download.neighbours import Having
 from stoker_sidecar.fetcher.download.node_division import PATIENCE, Division
 from stoker_sidecar.fetcher.download.others_having import OthersHaving
-from tests.support.divided_version import DividedVersion, PlayedNeighbours, open_divided
+from tests.support.divided_version import DividedVersion, PlayedNeighbours
 from tests.support.waiting import eventually
 
 A, B = "a:1", "b:1"
+CONTENT = {"small": b"content"}
 NOTHING = Having(b"", 0)
-
-
-@pytest.fixture
-async def version(tmp_path: Path) -> AsyncIterator[DividedVersion]:
-    async with open_divided(tmp_path, {"small": b"content"}) as opened:
-        yield opened
 
 
 def made(

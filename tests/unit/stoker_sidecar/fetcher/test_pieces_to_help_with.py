@@ -1,0 +1,40 @@
+"""Which pieces that another node has yet to fetch this one fetches in its place."""
+
+from stoker_sidecar.fetcher.core.division import COMING, HAD
+from stoker_sidecar.fetcher.download.neighbours import Having
+from stoker_sidecar.fetcher.download.parts import CHUNK
+from tests.support.left_pieces import MODELS, A, Left
+
+CONTENT = MODELS
+
+
+async def test_of_what_another_node_has_yet_to_begin_not_its_next_one_is_taken(left: Left) -> None:
+    left.having.by_peer[A] = Having(b"", 1)
+    # Its own are pieces 1 and 3 of each file: this node is as far from it as can be, and takes the last one.
+    assert left.yet_to_begin() == ("model-1", 3)
+    assert left.yet_to_begin(1) == ("model-0", 3), "of the first file alone"
+
+
+async def test_what_it_has_begun_or_has_is_not_yet_to_begin(left: Left) -> None:
+    left.said("model-1", bytes([0, COMING, 0, HAD]))
+    assert left.yet_to_begin() == ("model-0", 3)
+    left.said("model-0", bytes([0, 0, 0, COMING]))
+    assert left.yet_to_begin() is None
+
+
+async def test_nobody_is_helped_who_does_not_get_on(left: Left) -> None:
+    left.having.by_peer[A] = Having(b"", 1)
+    left.alive = set()
+    assert left.yet_to_begin() is None
+
+
+async def test_what_is_here_is_not_fetched_to_help(left: Left) -> None:
+    left.having.by_peer[A] = Having(b"", 1)
+    await left.version.node.read(left.version.digest, left.version.entry("model-1").ino, 3 * CHUNK, 3)
+    assert left.yet_to_begin() == ("model-1", 1)
+
+
+async def test_who_was_contradicted_is_not_believed_that_it_has_yet_to_begin(left: Left) -> None:
+    left.having.by_peer[A] = Having(b"", 1)
+    left.version.fetching.context.givers.contradicted(A)
+    assert left.yet_to_begin() is None
