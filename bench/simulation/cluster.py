@@ -40,8 +40,8 @@ FLAGS = {
     "kube-scheduler": _CLIENT,
     "etcd": {"quota-backend-bytes": str(8 * 2**30)},
 }
-# In memory: etcd waits for its disk even without fsync, and a disk that stands still for 10 s while somebody else copies
-# a few gigabytes ends the operator's Lease.
+# In memory: etcd waits for its disk even without fsync, and one that stands still for 10 s while somebody else copies a
+# few gigabytes ends the operator's Lease.
 _DATA = Path("/dev/shm/stoker-e2e")
 _AT_ONCE = 300  # objects: kubectl holds itself back after so many requests
 

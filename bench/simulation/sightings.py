@@ -65,7 +65,8 @@ class Sightings:
                     self.still()
                     self._changed.clear()
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(self._changed.wait(), _LOOK_SECONDS)
+                        async with asyncio.timeout(_LOOK_SECONDS):
+                            await self._changed.wait()
         except TimeoutError as error:
             raise BenchError(f"waited {seconds:.0f} s in vain: {what}") from error
         return time.monotonic() - began
