@@ -94,7 +94,7 @@ class Measurement:
     async def _until_played(self) -> None:
         wait = LongWait("nodes with a NodeCache", self._nodes, self.say)
         while not wait.look((await asyncio.to_thread(self.player.ask))["nodes"]):
-            self.operator.running()
+            await asyncio.to_thread(self.operator.keep)
             await asyncio.sleep(0.5)
 
     async def _fill(self) -> None:
@@ -111,6 +111,9 @@ class Measurement:
         await self._until_filled()
         seconds, span = time.monotonic() - began, await self._meters.since(before)
         self._row(DATASET, "s until all lie warm", (seconds,), f"{self.plane.warming:g} s of it warming, as played")
+        self._row(OPERATOR, "times that it lost its Lease until then", (float(self.operator.lost),))
+        if self.operator.lost:
+            return  # who counted is gone
         self._row(OPERATOR, "CPU s until all lie warm", (span.cpu,), span.beside())
         self._writes(span, "until all lie warm")
 
@@ -123,7 +126,7 @@ class Measurement:
             return sum(min(known[name].done, most) for name, most in wanted.items() if name in known)
 
         while not wait.look(done()):
-            self.operator.running()
+            await asyncio.to_thread(self.operator.keep)
             await asyncio.sleep(0.25)
 
     async def _probe(self) -> None:

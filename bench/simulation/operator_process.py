@@ -16,6 +16,7 @@ _PASSES = "stoker_reconcile_seconds_count"
 _NAMES = ("stoker_leader", "stoker_writes_total", "stoker_loop_blocked_seconds_bucket", _PASSES)
 _LOOPS = ("datasets", "pods")
 _START_SECONDS = 300.0
+_LOST = "the Lease was lost"
 _NANO = 1e-9
 _OWN_TIME = Path("/proc/self/schedstat")
 # Quiet is who took less than this share of a CPU for so many seconds. Nodes that are well are heard of all the time, so
@@ -30,6 +31,8 @@ class OperatorProcess:
         self._cluster = cluster
         self._started = 0
         self._nodes = 0
+        self._most = 0  # bytes of those that ended
+        self.lost = 0  # how often one ended since its Lease was lost
         self._process: subprocess.Popen[bytes] | None = None
 
     def expect(self, nodes: int) -> None:
@@ -46,6 +49,20 @@ class OperatorProcess:
         if self._process is None or self._process.poll() is not None:
             raise BenchError(f"the operator has ended: {tail(self._log())}")
         return self._process
+
+    def keep(self) -> None:
+        """Start it again where it lost its Lease, as its Deployment would.
+
+        Raises BenchError where it ended otherwise, and what ``start`` raises.
+        """
+        process = self._process
+        if process is None or process.poll() is None:
+            self._most = self.peak()
+        elif _LOST in tail(self._log()):
+            self.lost += 1
+            self.start()
+        else:
+            self.running()
 
     def start(self) -> float:
         """Start it; return the seconds until it leads. Raises BenchError, and NotReadyError with its log."""
@@ -77,8 +94,8 @@ class OperatorProcess:
         return spent * _NANO
 
     def peak(self) -> int:
-        """Return the most memory that it had, in bytes (RSS)."""
-        return peak_bytes([self.pid])
+        """Return the most memory that it had, in bytes (RSS); with those that ended under ``keep``."""
+        return max(self._most, peak_bytes([self.pid]))
 
     def samples(self) -> list[Sample]:
         """Return what its metrics say. Raises BenchError when it does not answer."""

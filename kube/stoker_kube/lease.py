@@ -15,6 +15,10 @@ from stoker_kube.resources import LEASES
 
 _log = logging.getLogger(__name__)
 
+# In the time after which a renewal that is not answered is given up: an API server that stood still for some seconds
+# answers the next one, and a connection that is dead is not waited for twice.
+_TRIES = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Observed:
@@ -75,7 +79,7 @@ class LeaderElection:
     async def acquire(self) -> None:
         """Wait until the lease is ours; from then on it is renewed in the background until ``lost`` or ``release``."""
         began = self._clock()
-        while not await self._attempt(self._renew):
+        while not await self._attempt(self._renew / 2):
             await self._sleep(self._retry * (1 + 0.2 * random.random()))
             began = self._clock()
         _log.info("%s holds the lease %s/%s and leads", self.identity, self._namespace, self._name)
@@ -111,13 +115,15 @@ class LeaderElection:
 
     async def _keep(self, began: float) -> None:
         # Counted from before the request that renewed: the others count from when the server carried it out, later.
-        deadline = began + self._renew
+        deadline, pause = began + self._renew, self._retry
         while (left := deadline - self._clock()) > 0:
-            await self._sleep(min(self._retry, left))
-            began = self._clock()
-            if await self._attempt(deadline - began):
+            await self._sleep(min(pause, left))
+            began, pause = self._clock(), self._retry
+            if await self._attempt(min(deadline - began, self._renew / _TRIES)):
                 deadline = began + self._renew
-            elif self._seen is not None and self._seen.holder not in ("", self.identity):
+                continue
+            pause = max(0.0, self._retry - (self._clock() - began))  # whoever was not answered in time asks at once
+            if self._seen is not None and self._seen.holder not in ("", self.identity):
                 break
         _log.error("%s lost the lease %s/%s", self.identity, self._namespace, self._name)
         self.lost.set()
@@ -127,7 +133,7 @@ class LeaderElection:
         try:
             # Not wait_for: before Python 3.12 it loses a cancellation that comes with the answer, and release() would
             # hang.
-            async with asyncio.timeout(min(seconds, self._renew / 2)):
+            async with asyncio.timeout(seconds):
                 return await self._try()
         except TimeoutError:
             _log.warning("The lease %s/%s was not answered in time", self._namespace, self._name)
