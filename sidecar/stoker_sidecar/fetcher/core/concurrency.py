@@ -51,7 +51,7 @@ class AdaptiveLimit:
     _shrunk: float = float("-inf")
 
     def completed(self, size: int, now: float, *, busy: bool) -> None:
-        """Learn from a request that brought ``size`` bytes. ``busy``: as many were in flight as may be.
+        """Learn from a request that brought ``size`` bytes. ``busy``: as many were in flight as may be then.
 
         Answers come many at a time, and only the first of them finds all others in flight: the limit holds requests
         back unless as many as it allows have landed since it was last reached.
