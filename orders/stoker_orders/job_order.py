@@ -78,7 +78,7 @@ class JobOrder:
         return self._pieces_at(epoch, (loading or self.loading).indices(step))
 
     def pieces_in_batches(self, epoch: EpochOrder, step: int, loading: Loading) -> Iterator[SamplePiece]:
-        """Yield the same in the order in which batches are taken: what loaders read at once comes one after the other."""
+        """Yield the same as batches are taken: what loaders read at once comes one after the other."""
         return self._pieces_at(epoch, loading.in_batches(step))
 
     def _pieces_at(self, epoch: EpochOrder, indices: Iterator[int]) -> Iterator[SamplePiece]:
