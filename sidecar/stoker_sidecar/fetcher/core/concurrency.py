@@ -24,8 +24,8 @@ _STEP, _STEP_GAIN = 1.25, 1.05
 _SHRINK = 0.7
 # Windows at one level before the next small step up is tried: links change in seconds, not in tenths.
 _REST = 10
-# How often in a row a doubling may fail before small steps follow, and windows in between: something else that takes the
-# processor or the link for half a second would leave a distant source with too few requests for many.
+# How often in a row a doubling may fail before small steps follow, and windows in between: something else that takes
+# the processor for half a second would leave a distant source with too few requests for many.
 _DOUBLINGS, _DOUBLE_REST = 3, 3
 
 
