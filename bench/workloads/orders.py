@@ -1,5 +1,10 @@
-"""B9: a cold epoch of a distributed sampler over a distant source, with its order known and without."""
+"""B9: a cold epoch of a distributed sampler over a distant source, with its order known and without.
 
+``s5cmd`` copies the same objects from the same place beside it, and nobody reads them: what a good program without a
+file system and without readers gets on these cores.
+"""
+
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -9,10 +14,11 @@ from bench.environment import Environment
 from bench.measure import drop_page_cache, wait_until
 from bench.node import Node
 from bench.objects import paths
+from bench.peers import s5cmd_copy
 from bench.readers import Job, read_jobs
 from bench.report import Cost, Row
 from bench.scale import Corpus
-from bench.systems import ORDER_KNOWN, STOKER
+from bench.systems import ORDER_KNOWN, S5CMD, STOKER
 from bench.trainer import IMAGES_A_BATCH, STEP_SECONDS, train
 from e2e.cluster.errors import NotReadyError
 from stoker_api.sampling import SampleFilesSpec, Sampling
@@ -44,7 +50,11 @@ def _rates(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> Iter
     over: dict[str, list[float]] = {system: [] for system in systems}
     costs: dict[str, list[Cost]] = {system: [] for system in systems}
     notes = dict.fromkeys(systems, "")
-    for system in env.turns(f"B9: {case}", systems):
+    copies: list[tuple[float, Cost]] = []
+    for system in env.turns(f"B9: {case}", (*systems, S5CMD)):
+        if system == S5CMD:
+            copies.append(_copied(env, corpus, prefix, endpoint))
+            continue
         with env.node(endpoint) as node:
             root = mounted(node, prefix, systems[system])
             with env.meter(node) as meter:
@@ -56,6 +66,20 @@ def _rates(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> Iter
     for system in systems:
         yield Row("B9", case, system, "files/s", tuple(rates[system]), STOKER, notes[system], tuple(costs[system]))
         yield Row("B9", case, system, "over-fetch, % of the epoch", tuple(over[system]))
+    copied, spent = zip(*copies, strict=True)
+    yield Row("B9", case, S5CMD, "files/s", copied, STOKER, "copied, and read by nobody", spent)
+
+
+def _copied(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> tuple[float, Cost]:
+    """Have s5cmd copy the objects to the cache disk: objects a second, and what it cost."""
+    target = env.scratch / "copy"
+    drop_page_cache()
+    try:
+        with env.meter() as meter:
+            copy = s5cmd_copy(env.server, prefix, target, endpoint)
+        return corpus.files / copy.seconds, meter.of_copy(copy)
+    finally:
+        shutil.rmtree(target, ignore_errors=True)
 
 
 def _stopped(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> Row:
@@ -78,13 +102,28 @@ def epoch_jobs(order: Sequence[str]) -> list[Job]:
 def _trained(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> Iterator[Row]:
     case = f"cold, {IMAGES_A_BATCH} images a step of {STEP_SECONDS:.3f} s, {_PROFILE}"
     order, systems = epoch_order(corpus), {STOKER: "", ORDER_KNOWN: said(IMAGES_A_BATCH)}
-    shares: dict[str, list[float]] = {system: [] for system in systems}
-    for system in env.turns(f"B9: {case}", systems):
+    shares: dict[str, list[float]] = {system: [] for system in (*systems, S5CMD)}
+    for system in env.turns(f"B9: {case}", shares):
+        if system == S5CMD:
+            shares[system].append(most_utilisation(corpus.files, _copied(env, corpus, prefix, endpoint)[0]))
+            continue
         with env.node(endpoint) as node:
             root = mounted(node, prefix, systems[system])
             shares[system].append(train(root, [order]).utilisation)
-    for system in systems:
-        yield Row("B9", case, system, "accelerator utilisation", tuple(shares[system]), STOKER)
+    notes = {S5CMD: "reckoned from its files/s: an accelerator that waits for no reader"}
+    for system, measured in shares.items():
+        note = notes.get(system, "")
+        yield Row("B9", case, system, "accelerator utilisation", tuple(measured), STOKER, note)
+
+
+def most_utilisation(files: int, rate: float) -> float:
+    """Return the most utilisation of an accelerator whose images come at ``rate`` a second. Pure.
+
+    It begins with the first of them, and computes its last batch when the last one is there.
+    """
+    compute = files / IMAGES_A_BATCH * STEP_SECONDS
+    last = min(files, IMAGES_A_BATCH) / IMAGES_A_BATCH * STEP_SECONDS
+    return compute / max(compute, files / rate + last)
 
 
 def epoch_order(corpus: Corpus, epoch: int = 0) -> list[str]:

@@ -152,13 +152,16 @@ class OrderFollower:
             self.step, self._unseen = within, before
 
     def ahead(self) -> Iterator[SamplePiece]:
-        """Yield what will be read, from about where the readers are, to the end of the next epoch that is known."""
+        """Yield what will be read, from about where the readers are, to the end of the next epoch that is known.
+
+        Each batch is whole before the next.
+        """
         if self._epoch is None or self.state is OrderState.WRONG or self._tried is not None:
             return
         begin = max(0, self.step - self.loading.stretch)
-        yield from self.order.pieces(self._epoch, begin, self.loading)
+        yield from self.order.pieces_in_batches(self._epoch, begin, self.loading)
         if self._next is not None:
-            yield from self.order.pieces(self._next, 0, fitted(self.loading, self._next))
+            yield from self.order.pieces_in_batches(self._next, 0, fitted(self.loading, self._next))
 
     def _saw(self, sample: int, file: int) -> None:
         self.reads += 1

@@ -75,9 +75,16 @@ class JobOrder:
 
     def pieces(self, epoch: EpochOrder, step: int, loading: Loading | None = None) -> Iterator[SamplePiece]:
         """Yield what this node's ranks read from a step of an epoch on, each file once where it is read as a whole."""
+        return self._pieces_at(epoch, (loading or self.loading).indices(step))
+
+    def pieces_in_batches(self, epoch: EpochOrder, step: int, loading: Loading) -> Iterator[SamplePiece]:
+        """Yield the same as batches are taken: what loaders read at once comes one after the other."""
+        return self._pieces_at(epoch, loading.in_batches(step))
+
+    def _pieces_at(self, epoch: EpochOrder, indices: Iterator[int]) -> Iterator[SamplePiece]:
         last = None
         count = len(epoch.samples)
-        for index in (loading or self.loading).indices(step):
+        for index in indices:
             piece = self.map.piece(epoch.samples[index % count])
             if piece != last:
                 yield piece

@@ -77,6 +77,15 @@ class Loading:
                     for rank in self.here:
                         yield self.index(first, rank)
 
+    def in_batches(self, step: int) -> Iterator[int]:
+        """Yield the same indices, but each batch of a rank whole before its next one.
+
+        A training takes batches in their order: it waits for the first while its loaders read all of theirs at once.
+        """
+        for one in range(step // self.stretch * self.stretch, self.steps):
+            for rank in self.here:
+                yield self.index(one, rank)
+
 
 def rank_order(order: Sequence[int], loading: Loading, rank: int) -> list[int]:
     """Return the samples of one rank in its order; made up by the first samples, as often as needed."""

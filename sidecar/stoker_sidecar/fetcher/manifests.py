@@ -16,7 +16,7 @@ from stoker_api.nodecache import ListingResult
 from stoker_sidecar.errors import InvalidSource, ServerError, SourceTooLarge
 from stoker_sidecar.fetcher.space.cache_disk import CacheDisk
 from stoker_sidecar.fetcher.telemetry import Telemetry
-from stoker_sidecar.linux.files import disk_errors, replace_text, sync_file
+from stoker_sidecar.linux.files import disk_errors, have_folders_spread, replace_text, sync_file
 from stoker_sidecar.linux.libc import give_back_memory
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.builder import ManifestBuilder
@@ -106,7 +106,9 @@ def install_manifest(temporary: Path, version: VersionPaths) -> None:
 
     Blocks. Raises OSError.
     """
-    version.folder.mkdir(parents=True, exist_ok=True)
+    version.folder.parent.mkdir(parents=True, exist_ok=True)
+    have_folders_spread(version.folder.parent)  # a version is not made where another was deleted just now
+    version.folder.mkdir(exist_ok=True)
     if version.manifest.exists():
         temporary.unlink()
         return

@@ -1,11 +1,13 @@
 """Files on a disk that may be full or fail: our errors, replacement in one step, sync, reads of the disk itself."""
 
+import fcntl
 import hashlib
 import mmap
 import os
+import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from errno import EDQUOT, EINVAL, ENOSPC
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ from stoker_sidecar.linux import libc
 FULL = (ENOSPC, EDQUOT)
 # One read; a multiple of every disk's block, in memory that is aligned to pages, as O_DIRECT wants.
 _BLOCK = 4 * 1024 * 1024
+# Attributes of folders and the calls for them, by linux/fs.h; chattr(1) shows this one as T.
+_GET_FLAGS, _SET_FLAGS, _TOP_OF_HIERARCHIES = 0x80086601, 0x40086602, 0x00020000
 
 
 @contextmanager
@@ -80,6 +84,21 @@ def sync_file_system(folder: Path) -> None:
         libc.sync_file_system(descriptor)
     finally:
         os.close(descriptor)
+
+
+def have_folders_spread(folder: Path) -> None:
+    """Have ext4 lay each folder that is made in ``folder`` from now on, and what is in it, elsewhere on the disk.
+
+    Other file systems are left as they are. Where an ext4 has no journal, each new inode passes over those beside it
+    that were deleted within some minutes: ten times the CPU of a small file beside a few thousand of them.
+    """
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            flags = int.from_bytes(fcntl.ioctl(descriptor, _GET_FLAGS, bytes(4)), sys.byteorder)
+            fcntl.ioctl(descriptor, _SET_FLAGS, (flags | _TOP_OF_HIERARCHIES).to_bytes(4, sys.byteorder))
+        finally:
+            os.close(descriptor)
 
 
 class DirectReader:

@@ -3,6 +3,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stoker_orders.following import OrderFollower, OrderState, ReadSample
 from stoker_orders.job_order import JobOrder
@@ -151,6 +153,27 @@ def test_an_index_is_read_at_its_step_by_its_rank() -> None:
 def test_loaders_read_a_batch_each_at_the_same_time() -> None:
     loading = Loading(8, 1, (0,), batch=2, loaders=2)
     assert list(loading.indices(0)) == [0, 2, 1, 3, 4, 6, 5, 7]
+
+
+def test_a_batch_comes_whole_before_the_next() -> None:
+    loading = Loading(16, 2, (0, 1), batch=2, loaders=2)
+    assert list(loading.in_batches(0)) == list(range(16))
+
+
+@given(st.integers(1, 300), st.integers(1, 3), st.integers(1, 9), st.integers(0, 4), st.integers(0, 300))
+def test_batches_one_after_the_other_are_what_loaders_read_at_once(
+    samples: int, ranks: int, batch: int, loaders: int, step: int
+) -> None:
+    loading = Loading(samples, ranks, (0,), batch=batch, loaders=loaders)
+    assert sorted(loading.in_batches(step)) == sorted(loading.indices(step))
+
+
+def test_what_is_ahead_begins_with_a_whole_batch() -> None:
+    follower = OrderFollower(order(plan(batch=8, loaders=4)))
+    epoch = follower.order.epoch(0)
+    follower.give(epoch)
+    first = [piece.file for _, piece in zip(range(8), follower.ahead(), strict=False)]
+    assert first == [follower.order.map.piece(sample).file for sample in epoch.samples[:8]]
 
 
 def test_an_epoch_so_short_that_any_order_would_agree_is_not_known() -> None:

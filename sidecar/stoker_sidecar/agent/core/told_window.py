@@ -52,7 +52,7 @@ class ToldWindow:
         if _standing(follower) != self._standing or not known:
             return False
         samples, loading = known[0].samples, follower.loading
-        for index in islice(loading.indices(self._counted), max(0, begin - self._counted) * len(loading.here)):
+        for index in islice(loading.in_batches(self._counted), max(0, begin - self._counted) * len(loading.here)):
             piece = follower.order.map.piece(samples[index % len(samples)])
             if piece != self._last:
                 self.gone += self._last_count

@@ -24,6 +24,9 @@ _STEP, _STEP_GAIN = 1.25, 1.05
 _SHRINK = 0.7
 # Windows at one level before the next small step up is tried: links change in seconds, not in tenths.
 _REST = 10
+# How often in a row a doubling may fail before small steps follow, and windows in between: something else that takes
+# the processor for half a second would leave a distant source with too few requests for many.
+_DOUBLINGS, _DOUBLE_REST = 3, 3
 
 
 @dataclass
@@ -48,10 +51,11 @@ class AdaptiveLimit:
     _gain: float = _DOUBLE_GAIN
     _rest: int = 0
     _missed: bool = False  # the doubling on trial has not gained in its first window
+    _failures: int = 0  # of doublings, in a row
     _shrunk: float = float("-inf")
 
     def completed(self, size: int, now: float, *, busy: bool) -> None:
-        """Learn from a request that brought ``size`` bytes. ``busy``: as many were in flight as may be.
+        """Learn from a request that brought ``size`` bytes. ``busy``: as many were in flight as may be then.
 
         Answers come many at a time, and only the first of them finds all others in flight: the limit holds requests
         back unless as many as it allows have landed since it was last reached.
@@ -86,15 +90,22 @@ class AdaptiveLimit:
         elif self._rest > 0:
             self._rest -= 1
         else:
+            self._failures = 0 if self._before else self._failures
             self._before, self._rate, self._missed = self.value, rate, False
             self.value = min(self.most, max(self.value + 1, int(self.value * self._factor)))
 
     def _not_gained(self) -> None:
         """Take the step back; a doubling only after a second window, since a short one may have met a pause."""
-        if self._factor == _DOUBLE and not self._missed:
+        if self._factor != _DOUBLE:
+            self._settle(self._before)
+        elif not self._missed:
             self._missed = True
         else:
-            self._settle(self._before)
+            self._failures += 1
+            if self._failures == _DOUBLINGS:
+                self._settle(self._before)
+            else:
+                self.value, self._before, self._rest = self._before, 0, _DOUBLE_REST
 
     def _settle(self, value: int) -> None:
         self.value, self._before, self._rest = value, 0, _REST

@@ -150,13 +150,21 @@ class Lanes:
         return self.in_flight >= self.limit
 
     @property
+    def held_back(self) -> bool:
+        """Whether it is the limit that holds requests back: in all, or those behind readers that wait."""
+        return self.busy or (self.demanded and self._background >= self._most_background)
+
+    @property
     def full(self) -> bool:
         """Whether more is wanted than may be in flight."""
         return self.busy or any(self._waiting.values())
 
     def _some_wait(self, lane: Lane) -> bool:
         """Tell whether some wait that would go before who comes to this lane now."""
-        return any(waiting.places for other, waiting in self._waiting.items() if other <= lane)
+        for other, waiting in self._waiting.items():  # in the order of the lanes
+            if waiting.places:
+                return other <= lane
+        return False
 
     def _fly(self, request: QueuedRequest) -> None:
         self._flying.add(request)
@@ -179,13 +187,21 @@ class Lanes:
     def _fits(self, request: QueuedRequest) -> bool:
         if request.lane is Lane.DEMAND:
             return self._running[Lane.DEMAND] < max(self.bounds.demand, self.limit)
-        background = self._running[Lane.READAHEAD] + self._running[Lane.WARM]
+        background = self._background
         if background == 0:  # never stopped altogether, and never for a piece that is larger than the bound
             return True
         size = self._bytes[Lane.READAHEAD] + self._bytes[Lane.WARM] + request.size
-        # Readers that wait share the link with half of the usual background at most.
-        most = self.limit // 2 if self._running[Lane.DEMAND] else self.limit
-        return background < most and self.in_flight < self.limit and size <= self.bounds.background_bytes
+        few = background < self._most_background and self.in_flight < self.limit
+        return few and size <= self.bounds.background_bytes
+
+    @property
+    def _background(self) -> int:
+        return self._running[Lane.READAHEAD] + self._running[Lane.WARM]
+
+    @property
+    def _most_background(self) -> int:
+        """Readers that wait share the link with half of the usual background at most."""
+        return self.limit // 2 if self._running[Lane.DEMAND] else self.limit
 
     def _cut_readahead(self, owner: str) -> None:
         waiting = self._waiting[Lane.READAHEAD]

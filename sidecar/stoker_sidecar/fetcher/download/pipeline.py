@@ -44,7 +44,7 @@ class Pipeline:
     def landed(self, size: int, error: BaseException | None, *, busy: bool) -> None:
         """Learn from a request that ended what it tells about the limit.
 
-        ``busy``: as much as may be was in flight until now.
+        ``busy``: until now the limit held requests back.
         """
         if error is None:
             self.limit.completed(size, self.clock(), busy=busy)
@@ -83,7 +83,7 @@ class Slot:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        busy = self._pipeline.lanes.busy
+        busy = self._pipeline.lanes.held_back
         self._pipeline.lanes.done(self._request)
         self._pipeline.landed(self._request.size, error, busy=busy)
 

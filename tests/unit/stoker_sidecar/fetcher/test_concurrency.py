@@ -44,6 +44,15 @@ def test_a_pause_of_the_machine_does_not_end_the_climb() -> None:
     assert limit.value >= 4 * START
 
 
+def test_what_else_takes_the_machine_for_a_while_does_not_end_the_climb() -> None:
+    limit, now = AdaptiveLimit(), 0.0
+    while now < 2.5:
+        taken = 0.15 < now < 0.75
+        now += 1.0 / (500 if taken else _source(0.020, 4000)(limit.value))
+        limit.completed(SMALL, now, busy=True)
+    assert limit.value >= 4 * START
+
+
 def test_a_near_source_is_not_asked_for_more_than_it_can_do() -> None:
     assert _drive(_source(0.002, 2500), 30.0).value <= 2 * START
 

@@ -42,6 +42,24 @@ def test_a_reader_does_not_wait_for_warm_up() -> None:
     assert reader in queue.went
 
 
+def test_a_limit_that_half_is_left_of_beside_a_waiting_reader_holds_requests_back() -> None:
+    queue = Queue(limit=8)
+    queue.ask(Lane.DEMAND)
+    for _ in range(4):
+        assert not queue.lanes.held_back
+        queue.ask(Lane.READAHEAD)
+    assert queue.lanes.held_back
+    assert not queue.lanes.busy
+
+
+def test_a_limit_that_nobody_comes_near_holds_nothing_back() -> None:
+    queue = Queue(limit=8)
+    for _ in range(4):
+        queue.ask(Lane.DEMAND)
+    queue.ask(Lane.READAHEAD)
+    assert not queue.lanes.held_back
+
+
 def test_readahead_that_was_given_up_takes_nothing_of_the_budget() -> None:
     queue = Queue(limit=1, readahead_bytes=10)
     queue.ask(Lane.WARM)
