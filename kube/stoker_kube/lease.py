@@ -15,9 +15,9 @@ from stoker_kube.resources import LEASES
 
 _log = logging.getLogger(__name__)
 
-# In the time after which a renewal that is not answered is given up: an API server that stood still for some seconds
-# answers the next one, and a connection that is dead is not waited for twice.
-_TRIES = 4
+# In the time after which a leader stops: long enough for a server that is slow, and a connection that is dead is not
+# waited for twice.
+_TRIES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class LeaderElection:
     async def acquire(self) -> None:
         """Wait until the lease is ours; from then on it is renewed in the background until ``lost`` or ``release``."""
         began = self._clock()
-        while not await self._attempt(self._renew / 2):
+        while not await self._attempt(self._renew / _TRIES):
             await self._sleep(self._retry * (1 + 0.2 * random.random()))
             began = self._clock()
         _log.info("%s holds the lease %s/%s and leads", self.identity, self._namespace, self._name)
@@ -144,6 +144,12 @@ class LeaderElection:
         return False
 
     async def _try(self) -> bool:
+        seen = self._seen
+        if seen is not None and seen.holder == self.identity:
+            try:
+                return await self._renew_as(seen)
+            except (Conflict, NotFound):
+                pass  # another one wrote it, or an answer of ours was lost: it is looked at
         try:
             lease = await self._client.get(LEASES, self._name, self._namespace)
         except NotFound:
@@ -153,11 +159,16 @@ class LeaderElection:
         seen = self._see(lease)
         if not is_free(seen, self.identity, self._clock()):
             return False
+        if seen.holder == self.identity:
+            return await self._renew_as(seen)
         changes = int(lease["spec"].get("leaseTransitions") or 0)
-        body = {
-            "metadata": {"resourceVersion": seen.version},
-            "spec": self._spec(changes, seen.holder != self.identity),
-        }
+        return await self._write(seen, self._spec(changes, taken=True))
+
+    async def _renew_as(self, seen: Observed) -> bool:
+        return await self._write(seen, self._spec(0, taken=False))
+
+    async def _write(self, seen: Observed, spec: Object) -> bool:
+        body = {"metadata": {"resourceVersion": seen.version}, "spec": spec}
         self._see(await self._client.patch(LEASES, self._name, body, self._namespace))
         return True
 

@@ -94,6 +94,11 @@ class Silent(FakeKube):
             await asyncio.Event().wait()
         return await super().get(*args, **kwargs)
 
+    async def patch(self, *args: Any, **kwargs: Any) -> Object:
+        if self.silent:
+            await asyncio.Event().wait()
+        return await super().patch(*args, **kwargs)
+
 
 @pytest.mark.parametrize("after", [0.0, 1.0, 1.9, 3.9])
 @pytest.mark.expected_logs("not answered in time", "lost the lease")
@@ -110,6 +115,32 @@ def test_a_leader_that_is_not_answered_stops_before_another_may_start(after: flo
         await leader.release()
 
     run_virtual(main())
+
+
+@pytest.mark.expected_logs("not answered in time")
+def test_a_leader_stays_one_where_the_second_renewal_is_answered() -> None:
+    async def main() -> None:
+        kube, loop = Silent(), asyncio.get_running_loop()
+        leader = LeaderElection(kube, "stoker", "operator", "one", clock=loop.time)
+        await leader.acquire()
+        kube.silent = True
+        await asyncio.sleep(6.9)  # the first begins after 2 s, and is given up after 5
+        kube.silent = False
+        await asyncio.sleep(60.0)
+        assert not leader.lost.is_set()
+        await leader.release()
+
+    run_virtual(main())
+
+
+async def test_a_renewal_is_one_request() -> None:
+    kube, clock = FakeKube(), Clock()
+    leader = candidate(kube, "one", clock)
+    await leader.acquire()
+    asked = len(kube.requests)
+    await eventually(lambda: len(kube.requests) >= asked + 3)
+    assert set(kube.requests[asked : asked + 3]) == {("patch", "leases")}
+    await leader.release()
 
 
 class AnswersAreLost(FakeKube):
