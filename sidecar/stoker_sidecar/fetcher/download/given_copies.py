@@ -9,7 +9,7 @@ from math import inf
 
 from stoker_sidecar.fetcher.core.division import Sharers
 from stoker_sidecar.fetcher.core.failed_gifts import TRIES, ComesFrom, FailedGifts
-from stoker_sidecar.fetcher.core.givers import AbleGiver, nearest_giver
+from stoker_sidecar.fetcher.core.givers import AbleGiver, Gift, nearest_giver
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Having
 from stoker_sidecar.fetcher.download.others_having import OthersHaving
@@ -97,8 +97,8 @@ class GivenCopies:
         if chunk is None:
             task = others.start_copy(entry, bring)
         else:
-            passed_on = relay is None and not having.vouches(entry.ino, chunk)
-            task = others.start_piece(entry, chunk, giver, bring, passed_on=passed_on)
+            gift = Gift(giver, having.passes_on(entry.ino, chunk))
+            task = others.start_piece(entry, chunk, gift, bring, passing=relay is not None)
         doubt = self.fetching.context.givers.doubt(giver)
         self._copying[wish.key] = GivenCopy.begun(giver, doubt, length, self.clock(), task)._replace(relay=relay)
         task.add_done_callback(partial(self._copied, wish.key))
@@ -113,9 +113,9 @@ class GivenCopies:
         most = max(_LEAST_AT_ONCE, _AT_ONCE // max(1, len(self.having.by_peer)))
         return min(most, most_pieces) if most_pieces else most
 
-    def gives(self, peer: str) -> bool:
-        """Tell whether a node gives this one anything at the moment."""
-        return any(copy.giver == peer for copy in self._copying.values())
+    def given_by(self, peer: str) -> int:
+        """Count what a node gives this one at the moment."""
+        return sum(copy.giver == peer for copy in self._copying.values())
 
     def leave_overdue(self) -> None:
         """Wait no more for what a node failed to give in time."""
