@@ -102,9 +102,10 @@ class FromOthers:
         """Take a whole file into a place of its own; keep it only if it is what the source says it is."""
         version = self._version
         temporary, digest = temporary_name(str(version.paths.parts), entry.ino), new_digest(proof.algorithm)
-        file = FileWriter(temporary, 0, digest=digest)
+        file, kept = FileWriter(temporary, 0, digest=digest), False
         try:
-            await in_thread(file.write, b"")  # an empty file is one too
+            if not entry.size:  # an empty file is one too
+                await in_thread(file.write, b"")
             if (came := await _within(entry.size, file.write, bring)) is not Came.WHOLE:
                 return came
             if digest.digest() != proof.value:
@@ -113,14 +114,18 @@ class FromOthers:
             if not version.is_missing(entry.ino) or entry.ino in version.parts:
                 return Came.USELESS  # a reader's demand was quicker, or has begun
             await to_its_end(asyncio.create_task(self._keep(entry, temporary)))
+            kept = True
         finally:
             file.close()
-            await in_thread(remove_quietly, Path(temporary))
+            if not kept:
+                await in_thread(remove_quietly, Path(temporary))
         return Came.WHOLE
 
     async def _keep(self, entry: Entry, temporary: str) -> None:
         writer = self._writer
         size = await writer.packing.keep(entry, temporary, writer.target(entry), writer.packing.wanted(entry))
+        if size:  # of a copy of it, which is kept in its place
+            await in_thread(remove_quietly, Path(temporary))
         self._telemetry.gave(entry.size)
         await writer.note(entry, size)
 

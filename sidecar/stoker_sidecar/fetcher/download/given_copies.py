@@ -93,7 +93,8 @@ class GivenCopies:
             return
         offset, length = wish.span
         part = "" if having.is_whole(entry.ino) else having.part(entry.ino)
-        bring = partial(neighbours.bring, giver, Ask(version.manifest.path_of(entry), offset, length, entry.size, part))
+        about = Ask(version.manifest.path_of(entry), offset, length, entry.size, part, passing=relay is not None)
+        bring = partial(neighbours.bring, giver, about)
         if chunk is None:
             task = others.start_copy(entry, bring)
         else:

@@ -88,7 +88,8 @@ class Came(Enum):
 class Ask(NamedTuple):
     """What another node is asked for: bytes [offset, offset + length) of the file ``path`` of ``size`` bytes.
 
-    ``part``: where it has them although it has not the whole file; empty: it has.
+    ``part``: where it has them although it has not the whole file; empty: it has. ``passing``: others have them from
+    here meanwhile.
     """
 
     path: str
@@ -96,6 +97,7 @@ class Ask(NamedTuple):
     length: int
     size: int
     part: str = ""
+    passing: bool = False
 
 
 class Neighbours(Protocol):

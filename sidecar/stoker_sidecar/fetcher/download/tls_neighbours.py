@@ -19,7 +19,7 @@ from stoker_sidecar.version.piece_maps import MOST_PACKED, unpack_maps
 
 # Bytes a second at which an answer comes at least.
 _SLOWEST = 2e6
-# Written at once, or what came in so many seconds.
+# Written at a time; or what came in so many seconds, where others wait for it.
 _READ, _SOON = 1024 * 1024, 0.1
 # What is read ahead of the disk, of each answer.
 _BUFFER = 512 * 1024
@@ -91,7 +91,7 @@ class TlsNeighbours:
                     if came > ask.length:
                         return Came.NOTHING
                     gathered += block
-                    late = monotonic() - written >= _SOON  # it may be given on meanwhile
+                    late = ask.passing and monotonic() - written >= _SOON
                     if late or len(gathered) >= _READ or came == ask.length:  # a thread for each 16 KiB takes as long
                         await in_thread(write, bytes(gathered))
                         gathered.clear()
