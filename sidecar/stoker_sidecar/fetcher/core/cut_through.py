@@ -1,6 +1,6 @@
 """Which nodes take a piece from another one while it still comes there, and from which. Pure."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 # To so many a node passes on what it takes itself, at least: one after the other would take too many steps.
 _LEAST = 2
@@ -26,6 +26,14 @@ def taken_from(taker: int, first: int, sent_to: Collection[int], nodes: Collecti
     order = [*rest[begin:], *rest[:begin]]
     at = order.index(taker)
     return first if at == 0 else order[(at - 1) // max(_LEAST, len(sending))]
+
+
+def way_of(taker: int, first: int, sent_to: Collection[int], nodes: Collection[int]) -> Iterator[int]:
+    """Yield the nodes by which ``taker`` has a piece, from the one that gives it to the ``first``; see taken_from."""
+    at = taken_from(taker, first, sent_to, nodes)
+    while at is not None:
+        yield at
+        at = taken_from(at, first, sent_to, nodes)
 
 
 def side_by_side_with(since: float, begun: Mapping[int, float], now: float) -> set[int]:

@@ -214,9 +214,8 @@ class DividedPass(WarmPass):
         found = self._relays.next(self._pieces, self._fetching.values()) if self._may_ask() else None
         if found is None:
             return False
-        wish, giver = found
-        await self._keep_rate(wish)
-        self._asked.ask(wish, giver, partial(self._relays.ended, giver))
+        await self._keep_rate(found.wish)
+        self._asked.ask(found.wish, found.giver, partial(self._relays.ended, found.giver), passing=found.passing)
         return True
 
     def _may_ask(self) -> bool:

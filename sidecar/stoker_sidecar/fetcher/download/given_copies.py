@@ -81,10 +81,13 @@ class GivenCopies:
         asked, most = Counter(copy.giver for copy in self._copying.values()), self._most(most_pieces)
         return [having for peer, having in self.having.by_peer.items() if asked[peer] < most]
 
-    def ask(self, wish: Wish, giver: str, relay: Callable[[Came], None] | None = None) -> None:
+    def ask(
+        self, wish: Wish, giver: str, relay: Callable[[Came], None] | None = None, *, passing: bool = False
+    ) -> None:
         """Have it come from that node, unless it came meanwhile or the node has nothing any more.
 
-        ``relay``: it still comes to that node; told what became of it, whose failures count nowhere else.
+        ``relay``: it still comes to that node; told what became of it, whose failures count nowhere else. ``passing``:
+        others may have it from here while it comes.
         """
         entry, chunk = wish
         having, neighbours = self.having.by_peer.get(giver), self.having.neighbours
@@ -93,13 +96,13 @@ class GivenCopies:
             return
         offset, length = wish.span
         part = "" if having.is_whole(entry.ino) else having.part(entry.ino)
-        about = Ask(version.manifest.path_of(entry), offset, length, entry.size, part, passing=relay is not None)
+        about = Ask(version.manifest.path_of(entry), offset, length, entry.size, part, passing)
         bring = partial(neighbours.bring, giver, about)
         if chunk is None:
             task = others.start_copy(entry, bring)
         else:
             gift = Gift(giver, having.passes_on(entry.ino, chunk))
-            task = others.start_piece(entry, chunk, gift, bring, passing=relay is not None)
+            task = others.start_piece(entry, chunk, gift, bring, passing=passing)
         doubt = self.fetching.context.givers.doubt(giver)
         self._copying[wish.key] = GivenCopy.begun(giver, doubt, length, self.clock(), task)._replace(relay=relay)
         task.add_done_callback(partial(self._copied, wish.key))

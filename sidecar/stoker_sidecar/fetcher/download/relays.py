@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import NamedTuple
 
-from stoker_sidecar.fetcher.core.cut_through import side_by_side_with, taken_from
+from stoker_sidecar.fetcher.core.cut_through import side_by_side_with, way_of
 from stoker_sidecar.fetcher.core.division import COMING, PIECES, VersionTurns
 from stoker_sidecar.fetcher.download.given_copies import GivenCopies
 from stoker_sidecar.fetcher.download.neighbours import Came
@@ -26,6 +27,16 @@ _MOST_SIDE_BY_SIDE = 2
 _MOST_AT_ONCE = 2
 # Relays of one node that ended too soon, one after the other, after which it is asked for none.
 _MOST_CUT = 2
+# Seconds after which a node is passed over that does not have a piece that it was to pass on.
+_PATIENCE = 1.0
+
+
+class Relay(NamedTuple):
+    """A piece to be taken of ``giver``, host:port, to which it comes; ``passing``: others take it from here then."""
+
+    wish: Wish
+    giver: str
+    passing: bool
 
 
 @dataclass
@@ -37,11 +48,8 @@ class Relays:
     _cut: Counter[str] = field(default_factory=Counter)
     _since: dict[DownloadKey, float] = field(default_factory=dict)  # when what comes to somebody began
 
-    def next(self, left: PiecesLeft, own: Collection[DownloadKey]) -> tuple[Wish, str] | None:
-        """Return the next piece to be taken so, and of whom; None: there is none.
-
-        ``own``: what the source sends to this node.
-        """
+    def next(self, left: PiecesLeft, own: Collection[DownloadKey]) -> Relay | None:
+        """Return the next piece to be taken so; None: there is none. ``own``: what the source sends to this node."""
         division = self.copies.having.division
         others = {at: peer for at, peer in division.others.items() if peer in left.alive}
         coming = {at: found for at, peer in others.items() if (found := self._coming(peer))}
@@ -53,7 +61,7 @@ class Relays:
                 wish = self._wish(*key, left.turns) if peer and (key, peer) not in self._asked else None
                 if wish is not None:
                     self._asked.add((key, peer))
-                    return wish, peer
+                    return Relay(wish, peer, passing=len(together) <= len(others))
         return None
 
     def _begun(self, coming: Mapping[int, Collection[DownloadKey]]) -> dict[int, float]:
@@ -65,10 +73,14 @@ class Relays:
     def _giver(self, key: DownloadKey, first: int, sent_to: Collection[int], others: Mapping[int, str]) -> str:
         """Return who is asked for a piece that the source sends to the node at ``first``; empty: nobody yet."""
         having, position = self.copies.having, self.copies.having.division.position
-        at = taken_from(position, first, sent_to, {*others, position})
-        peer = others.get(position if at is None else at, "")
-        said = having.by_peer.get(peer)
-        return peer if said is not None and said.relays(*key) and self._may_ask(peer) else ""
+        way = [others[at] for at in way_of(position, first, sent_to, {*others, position})]
+        if self.copies.clock() - self._since[key] < _PATIENCE:
+            del way[1:]
+        for peer in way:
+            said = having.by_peer.get(peer)
+            if said is not None and said.relays(*key):
+                return peer if self._may_ask(peer) else ""
+        return ""
 
     def ended(self, giver: str, came: Came) -> None:
         """Note what became of a relay. One that was not taken up, or not needed any more, says nothing of its node."""

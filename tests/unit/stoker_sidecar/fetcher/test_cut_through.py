@@ -26,10 +26,7 @@ def test_who_takes_a_piece_has_it_from_its_node_in_a_few_steps(nodes: int, data:
 def test_no_line_gives_much_more_than_it_carries(nodes: int, data: st.DataObject) -> None:
     sent_to = data.draw(st.sets(st.integers(0, nodes - 1), min_size=1))
     given = Counter(
-        taken_from(taker, first, sent_to, range(nodes))
-        for first in sent_to
-        for taker in range(nodes)
-        if taker != first
+        taken_from(taker, first, sent_to, range(nodes)) for first in sent_to for taker in range(nodes) if taker != first
     )
     # Each piece is one of as many parts of the source's line as it is sent to nodes.
     assert max(given.values()) <= 2 * len(sent_to)
