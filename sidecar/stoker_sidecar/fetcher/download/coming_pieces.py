@@ -14,7 +14,7 @@ from stoker_sidecar.version.part_files import is_part_name
 from stoker_sidecar.wire.fetcher_protocol import Reached
 
 # Bytes that are worth an answer at once; fewer are told after so many seconds; none, after so many.
-_STEP, _SOON, _MOST = 2**20, 0.2, 3.0
+_STEP, _SOON, _MOST = 2**19, 0.1, 3.0
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from stoker_sidecar.version.piece_maps import MOST_PACKED, unpack_maps
 # Bytes a second at which an answer comes at least.
 _SLOWEST = 2e6
 # Written at a time; or what came in so many seconds, where others wait for it.
-_READ, _SOON = 1024 * 1024, 0.1
+_READ, _SOON = 1024 * 1024, 0.05
 # What is read ahead of the disk, of each answer.
 _BUFFER = 512 * 1024
 # Connections to one node: it gives as much at a time, and one waits for what it has next.
