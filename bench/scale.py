@@ -220,6 +220,8 @@ _SHARING = Sharing(
         SharedCorpus("one file of 96 MB", Corpus(1, 96_000_000, 1), 150),
     ),
 )
+# Of 12 pieces 8 nodes have one and a half each; of these six.
+_LARGER = SharedCorpus("one file of 384 MB", Corpus(1, 384_000_000, 1), 150)
 _DEFAULT = Scale(
     repeats=7,  # short cases need them: an epoch from a warm page cache is over in 0.2 s
     case_seconds=15.0,  # so that the whole run ends within an hour or so on two cores
@@ -301,7 +303,7 @@ _FULL = Scale(
     profiled=Corpus(2_000, SMALL_BYTES, 20),
     known=Corpus(100_000, SMALL_BYTES, 1_000),
     plane=Plane((100, 500, 1_000, 2_500, 5_000), everywhere=20, changes=10, churn_seconds=60.0, pods=1_000, probes=5),
-    sharing=_SHARING,
+    sharing=replace(_SHARING, corpora=(*_SHARING.corpora, _LARGER)),
     herd=HerdSize(500, 2_000),
 )
 # Sizes at which a workload takes some minutes and the figures that matter have several samples each.

@@ -13,7 +13,7 @@ from bench.measure import drop_page_cache, machine_ticks, tree_cpu_seconds, wait
 from bench.network import NETWORK, Network
 from bench.node import NetworkPlace, Node, Volume
 from bench.report import Cost, Row
-from bench.scale import SharedCorpus
+from bench.scale import Corpus, SharedCorpus
 from bench.server import S3Server
 from bench.sidecar import Switches
 from bench.systems import STOKER
@@ -29,6 +29,8 @@ SENT = "x the data sent by the bucket"
 # What nodes are told besides who the others are, so that they take from each other. Off, they are told of nobody.
 _PLAN = NodeTuning()
 _START_SECONDS = 60.0
+# Files that go in pieces, of which the last ones are small.
+_FIRST = Corpus(2, 9_000_000, 1)
 # Until a node that was told of a Dataset follows the rules for it.
 _SETTLE_SECONDS = 2.0
 
@@ -61,6 +63,7 @@ class _Sample(NamedTuple):
 def measure(env: Environment) -> Iterator[Row]:
     """Yield rows for each corpus and number of nodes: with neighbours, without, and one node alone beside them."""
     with _lan(env) as lan:
+        _once(lan)
         for shared in env.scale.sharing.corpora:
             lan.network.hold(shared.megabits)
             with lan.env.corpus("neighbours", shared.corpus) as prefix:
@@ -89,6 +92,15 @@ def _lan(env: Environment) -> Iterator[_Lan]:
             known = member.node.sidecar.run_dir / FILE
             wait_until("a node to know the others' certificate", known.exists, _START_SECONDS)
         yield _Lan(far, network, members, count())
+
+
+def _once(lan: _Lan) -> None:
+    """Have all nodes share something once: what each process reads and compiles at its first Dataset is not counted.
+
+    Real nodes do that once in weeks, each on cores of its own, and here all at once on those of one machine.
+    """
+    with lan.env.corpus("neighbours-first", _FIRST) as prefix:
+        _sample(lan, len(lan.members), prefix, STOKER)
 
 
 def _of_corpus(lan: _Lan, prefix: str, shared: SharedCorpus) -> Iterator[Row]:

@@ -15,7 +15,8 @@ from tests.support.divided_version import DividedVersion, PlayedNeighbours
 
 A = "a:1"
 # Two files of four pieces each, of which the last one is short, and a small file beside them.
-MODELS = {"model-0": bytes(3 * CHUNK) + b"end", "model-1": b"\1" * 3 * CHUNK + b"end", "small": b"content"}
+_LENGTH = 3 * CHUNK + CHUNK // 2
+MODELS = {"model-0": bytes(_LENGTH), "model-1": b"\1" * _LENGTH, "small": b"content"}
 ALL_OWN = [("model-0", 0), ("model-0", 2), ("model-1", 0), ("model-1", 2)]
 
 

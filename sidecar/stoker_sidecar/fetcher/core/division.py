@@ -7,7 +7,7 @@ them.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import compress, islice
 from typing import NamedTuple
 
 from stoker_sidecar.fetcher.core.source_share import ELSEWHERE, TURNS, SourceShare
@@ -22,11 +22,12 @@ _GROUP_FILES, _GROUP_BYTES = 16, 2**20
 _LARGE, _SHARES = 64 * 2**20, 256
 _ALL = SourceShare()
 # What a node says of a piece: it can be had there, or its source is sending it, or another node gave it, and nothing
-# proves it yet.
-HAD, COMING, HELD = 1, 2, 3
+# proves it yet; or another node is giving it, to which it comes itself.
+HAD, COMING, HELD, PASSING = 1, 2, 3, 4
 _IS_ONE = bytes(int(one in (HAD, HELD)) for one in range(256))
-_IS_TAKEN = bytes(int(one in (HAD, COMING, HELD)) for one in range(256))
+_IS_TAKEN = bytes(int(one in (HAD, COMING, HELD, PASSING)) for one in range(256))
 _IS_SHARED = bytes(int(turn not in (OWN, PIECES)) for turn in range(256))
+_IS_TURN = bytes(int(turn < TURNS) for turn in range(256))
 
 
 class DividedFile(NamedTuple):
@@ -175,6 +176,11 @@ def not_begun(turn_of: bytes, takes_turn: bytes, here: bytes, havings: Iterable[
     length = len(here)
     left = _marked_turns(turn_of, length, takes_turn) & ~int.from_bytes(here) & ~_union(havings, length, _IS_TAKEN)
     return (left & _all_ones(length)).to_bytes(length)
+
+
+def turns_to_begin(turn_of: bytes, here: bytes, havings: Iterable[bytes]) -> set[int]:
+    """Return the turns of those pieces of a file that nobody of the group has begun to fetch; see ``not_begun``."""
+    return set(compress(turn_of, not_begun(turn_of, _IS_TURN, here, havings)))
 
 
 def _marked_turns(turn_of: bytes, length: int, takes_turn: bytes) -> int:

@@ -19,6 +19,7 @@ from stoker_sidecar.fetcher.download.others_having import LOOK, LOOK_FIRST, LOOK
 from stoker_sidecar.fetcher.download.others_shares import OthersShares
 from stoker_sidecar.fetcher.download.parts import CHUNK, is_whole
 from stoker_sidecar.fetcher.download.pieces_left import PiecesLeft
+from stoker_sidecar.fetcher.download.policy import DownloadKey
 from stoker_sidecar.fetcher.download.relays import Relays
 from stoker_sidecar.fetcher.download.warming import WarmPass
 from stoker_sidecar.fetcher.download.wishes import Wish, Wishes
@@ -53,7 +54,7 @@ class DividedPass(WarmPass):
     _pieces: PiecesLeft = field(init=False)
     _helps: bool = False  # it was looked for what another node has yet to fetch
     _alive: Collection[str] = ()  # the others that get on, by host:port
-    _fetching: "set[asyncio.Task[None]]" = field(default_factory=set)  # pieces of this node's share
+    _fetching: "dict[asyncio.Task[None], DownloadKey]" = field(default_factory=dict)  # pieces of this node's share
     _others: OthersShares = field(init=False)
     _landed_at: float = field(init=False)
     _last_left: int = -1  # an inode that is to be warmed, and was missing when that was looked at last
@@ -169,8 +170,8 @@ class DividedPass(WarmPass):
         if task is not None:
             self._in_flight += 1
             self.fetching.version.arrivals.came()  # the others are told that it is on its way
-            self._fetching.add(task)
-            task.add_done_callback(self._fetching.discard)
+            self._fetching[task] = entry.ino, chunk
+            task.add_done_callback(self._fetching.pop)
             task.add_done_callback(partial(self._land, entry.ino))
 
     def _help(self) -> Wish | None:
@@ -210,12 +211,11 @@ class DividedPass(WarmPass):
 
     async def _begin_relay(self) -> bool:
         """Have a piece come from a node to which its source still sends it."""
-        found = self._relays.next(self._turns, self._alive, fetching=bool(self._fetching)) if self._may_ask() else None
+        found = self._relays.next(self._pieces, self._fetching.values()) if self._may_ask() else None
         if found is None:
             return False
-        wish, giver = found
-        await self._keep_rate(wish)
-        self._asked.ask(wish, giver, partial(self._relays.ended, giver))
+        await self._keep_rate(found.wish)
+        self._asked.ask(found.wish, found.giver, partial(self._relays.ended, found.giver), passing=found.passing)
         return True
 
     def _may_ask(self) -> bool:

@@ -5,14 +5,15 @@ the same piece, a reader above all, ends the other node's word first; so only on
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, KeysView
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, KeysView
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from stoker_sidecar.fetcher.core.givers import Gift
 from stoker_sidecar.fetcher.download.neighbours import Came
-from stoker_sidecar.fetcher.download.parts import PartFile, chunk_span, is_whole, temporary_name
+from stoker_sidecar.fetcher.download.parts import PartFile, PassedPiece, chunk_span, is_whole, temporary_name
 from stoker_sidecar.fetcher.download.piece_writer import PieceWriter
 from stoker_sidecar.fetcher.download.policy import DownloadKey
 from stoker_sidecar.store.core.object_checksum import CRC64NVME, Checksum, new_digest
@@ -54,13 +55,13 @@ class FromOthers:
         return self._start(self._copy(entry, bring))
 
     def start_piece(
-        self, entry: Entry, chunk: int, giver: str, bring: Bring, *, passed_on: bool = False
+        self, entry: Entry, chunk: int, gift: Gift, bring: Bring, *, passing: bool = False
     ) -> "asyncio.Task[Came]":
         """Start to take a piece of a large file; WHOLE: it is held until the file is proven.
 
-        ``passed_on``: see Gift.
+        ``passing``: others may have it from here while it comes.
         """
-        return self._start(self._piece(entry, chunk, Gift(giver, passed_on), bring))
+        return self._start(self._piece(entry, chunk, gift, bring, passing=passing))
 
     def believes(self, entry: Entry) -> bool:
         """Tell whether pieces of a file may be taken: something proves it, as far as is known."""
@@ -101,9 +102,10 @@ class FromOthers:
         """Take a whole file into a place of its own; keep it only if it is what the source says it is."""
         version = self._version
         temporary, digest = temporary_name(str(version.paths.parts), entry.ino), new_digest(proof.algorithm)
-        file = FileWriter(temporary, 0, digest=digest)
+        file, kept = FileWriter(temporary, 0, digest=digest), False
         try:
-            await in_thread(file.write, b"")  # an empty file is one too
+            if not entry.size:  # an empty file is one too
+                await in_thread(file.write, b"")
             if (came := await _within(entry.size, file.write, bring)) is not Came.WHOLE:
                 return came
             if digest.digest() != proof.value:
@@ -112,14 +114,18 @@ class FromOthers:
             if not version.is_missing(entry.ino) or entry.ino in version.parts:
                 return Came.USELESS  # a reader's demand was quicker, or has begun
             await to_its_end(asyncio.create_task(self._keep(entry, temporary)))
+            kept = True
         finally:
             file.close()
-            await in_thread(remove_quietly, Path(temporary))
+            if not kept:
+                await in_thread(remove_quietly, Path(temporary))
         return Came.WHOLE
 
     async def _keep(self, entry: Entry, temporary: str) -> None:
         writer = self._writer
         size = await writer.packing.keep(entry, temporary, writer.target(entry), writer.packing.wanted(entry))
+        if size:  # of a copy of it, which is kept in its place
+            await in_thread(remove_quietly, Path(temporary))
         self._telemetry.gave(entry.size)
         await writer.note(entry, size)
 
@@ -130,7 +136,7 @@ class FromOthers:
         self._telemetry.add(PEER_WRONG)
         return Came.WRONG
 
-    async def _piece(self, entry: Entry, chunk: int, gift: Gift, bring: Bring) -> Came:
+    async def _piece(self, entry: Entry, chunk: int, gift: Gift, bring: Bring, *, passing: bool) -> Came:
         if await self._proof(entry) is None:
             return Came.USELESS
         offset, length = chunk_span(entry.size, chunk)
@@ -139,7 +145,8 @@ class FromOthers:
             if part is None:
                 return Came.USELESS
             file = FileWriter(str(part.path), offset, creating=False, digest=new_digest(CRC64NVME))
-            came = await self._take(part, chunk, gift, file, partial(_within, length, bring=bring))
+            with self._passing(part, chunk, file) if passing else nullcontext(file.write) as write:
+                came = await self._take(part, chunk, gift, file, partial(_within, length, write, bring))
         if came is Came.WHOLE:
             self._telemetry.gave(length)
             self._settle_beside(entry)
@@ -150,20 +157,24 @@ class FromOthers:
 
         Where that fails, the next pass finds that it was not moved into the tree, and learns why.
         """
-        task = asyncio.create_task(self._writer.settle(entry))
+        task = asyncio.create_task(self._settle(entry))
         self._settling[task] = entry.ino
         task.add_done_callback(self._settling.pop)
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
+    async def _settle(self, entry: Entry) -> bool:
+        await self._writer.read_ahead(entry)
+        return await self._writer.settle(entry)
+
     async def _take(
-        self, part: PartFile, chunk: int, gift: Gift, file: FileWriter, bring: Callable[[Write], Awaitable[Came]]
+        self, part: PartFile, chunk: int, gift: Gift, file: FileWriter, bring: Callable[[], Awaitable[Came]]
     ) -> Came:
         task = asyncio.current_task()
         assert task is not None, "runs as a task"
         assert file.digest is not None, "made with one"
         part.incoming[chunk] = task
         try:
-            came = await bring(file.write)
+            came = await bring()
             if came is not Came.WHOLE:
                 return came
             await in_thread(part.note_held, chunk)
@@ -175,6 +186,24 @@ class FromOthers:
         finally:
             file.close()
             del part.incoming[chunk]
+
+    @contextmanager
+    def _passing(self, part: PartFile, chunk: int, file: FileWriter) -> Iterator[Write]:
+        """Tell others that a piece comes, and how far it is, while inside; give the function that writes it."""
+        loop, passed = asyncio.get_running_loop(), PassedPiece(file.offset)
+
+        def write(data: bytes) -> None:
+            file.write(data)
+            loop.call_soon_threadsafe(passed.reach, file.offset)
+
+        part.passing[chunk] = passed
+        self._version.arrivals.came()
+        try:
+            yield write
+        finally:
+            part.restarts[chunk] += chunk not in part.held
+            del part.passing[chunk]
+            passed.moved.set()
 
     def _part(self, entry: Entry, chunk: int) -> PartFile | None:
         """Return the file in the making that a piece is to go to; None: it is not wanted any more."""

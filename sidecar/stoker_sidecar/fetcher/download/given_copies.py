@@ -9,7 +9,7 @@ from math import inf
 
 from stoker_sidecar.fetcher.core.division import Sharers
 from stoker_sidecar.fetcher.core.failed_gifts import TRIES, ComesFrom, FailedGifts
-from stoker_sidecar.fetcher.core.givers import AbleGiver, nearest_giver
+from stoker_sidecar.fetcher.core.givers import AbleGiver, Gift, nearest_giver
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Having
 from stoker_sidecar.fetcher.download.others_having import OthersHaving
@@ -81,10 +81,13 @@ class GivenCopies:
         asked, most = Counter(copy.giver for copy in self._copying.values()), self._most(most_pieces)
         return [having for peer, having in self.having.by_peer.items() if asked[peer] < most]
 
-    def ask(self, wish: Wish, giver: str, relay: Callable[[Came], None] | None = None) -> None:
+    def ask(
+        self, wish: Wish, giver: str, relay: Callable[[Came], None] | None = None, *, passing: bool = False
+    ) -> None:
         """Have it come from that node, unless it came meanwhile or the node has nothing any more.
 
-        ``relay``: it still comes to that node; told what became of it, whose failures count nowhere else.
+        ``relay``: it still comes to that node; told what became of it, whose failures count nowhere else. ``passing``:
+        others may have it from here while it comes.
         """
         entry, chunk = wish
         having, neighbours = self.having.by_peer.get(giver), self.having.neighbours
@@ -93,12 +96,13 @@ class GivenCopies:
             return
         offset, length = wish.span
         part = "" if having.is_whole(entry.ino) else having.part(entry.ino)
-        bring = partial(neighbours.bring, giver, Ask(version.manifest.path_of(entry), offset, length, entry.size, part))
+        about = Ask(version.manifest.path_of(entry), offset, length, entry.size, part, passing)
+        bring = partial(neighbours.bring, giver, about)
         if chunk is None:
             task = others.start_copy(entry, bring)
         else:
-            passed_on = relay is None and not having.vouches(entry.ino, chunk)
-            task = others.start_piece(entry, chunk, giver, bring, passed_on=passed_on)
+            gift = Gift(giver, having.passes_on(entry.ino, chunk))
+            task = others.start_piece(entry, chunk, gift, bring, passing=passing)
         doubt = self.fetching.context.givers.doubt(giver)
         self._copying[wish.key] = GivenCopy.begun(giver, doubt, length, self.clock(), task)._replace(relay=relay)
         task.add_done_callback(partial(self._copied, wish.key))
@@ -113,9 +117,9 @@ class GivenCopies:
         most = max(_LEAST_AT_ONCE, _AT_ONCE // max(1, len(self.having.by_peer)))
         return min(most, most_pieces) if most_pieces else most
 
-    def gives(self, peer: str) -> bool:
-        """Tell whether a node gives this one anything at the moment."""
-        return any(copy.giver == peer for copy in self._copying.values())
+    def given_by(self, peer: str) -> int:
+        """Count what a node gives this one at the moment."""
+        return sum(copy.giver == peer for copy in self._copying.values())
 
     def leave_overdue(self) -> None:
         """Wait no more for what a node failed to give in time."""

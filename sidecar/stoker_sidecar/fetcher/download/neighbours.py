@@ -7,7 +7,7 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from stoker_sidecar.fetcher.core.division import HAD, HELD
+from stoker_sidecar.fetcher.core.division import COMING, HAD, HELD, PASSING
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.piece_maps import PieceMap
 from stoker_sidecar.wire.peer_tls import left
@@ -43,7 +43,7 @@ class Having:
         return self.files[ino : ino + 1] == b"\1"
 
     def of(self, ino: int, count: int) -> bytes:
-        """Return a byte for each of ``count`` pieces of a file: HAD or HELD where it can be had, or COMING."""
+        """Return a byte for each of ``count`` pieces of a file: HAD or HELD where it can be had, or on its way."""
         return b"\1" * count if self.is_whole(ino) else self._map(ino).pieces
 
     def has(self, ino: int, chunk: int | None) -> bool:
@@ -53,6 +53,14 @@ class Having:
     def vouches(self, ino: int, chunk: int | None) -> bool:
         """Tell whether it can be had as the source sent it, so that what is wrong with it is that node's doing."""
         return self.has(ino, chunk) and (self.is_whole(ino) or chunk is None or self._said(ino, chunk) != HELD)
+
+    def passes_on(self, ino: int, chunk: int) -> bool:
+        """Tell whether another node gave that one a piece, or is giving it."""
+        return not self.is_whole(ino) and self._said(ino, chunk) in (HELD, PASSING)
+
+    def relays(self, ino: int, chunk: int) -> bool:
+        """Tell whether a piece comes there, and can be had meanwhile."""
+        return self._said(ino, chunk) in (COMING, PASSING)
 
     def part(self, ino: int) -> str:
         """Return the name of the file in the making there; empty where there is none."""
@@ -80,7 +88,8 @@ class Came(Enum):
 class Ask(NamedTuple):
     """What another node is asked for: bytes [offset, offset + length) of the file ``path`` of ``size`` bytes.
 
-    ``part``: where it has them although it has not the whole file; empty: it has.
+    ``part``: where it has them although it has not the whole file; empty: it has. ``passing``: others have them from
+    here meanwhile.
     """
 
     path: str
@@ -88,6 +97,7 @@ class Ask(NamedTuple):
     length: int
     size: int
     part: str = ""
+    passing: bool = False
 
 
 class Neighbours(Protocol):

@@ -7,12 +7,15 @@ from stoker_sidecar.fetcher.core.division import COMING, not_begun, takes
 from stoker_sidecar.fetcher.core.source_pace import helped
 from stoker_sidecar.fetcher.download.neighbours import Having
 from stoker_sidecar.fetcher.download.node_division import PATIENCE, Division
-from stoker_sidecar.fetcher.download.parts import chunk_count
+from stoker_sidecar.fetcher.download.parts import CHUNK, chunk_count
 from stoker_sidecar.fetcher.download.wishes import Wish, WishKey
 from stoker_sidecar.version.manifest import Entry
 
 # Pieces that a node has yet to begin, of those that are looked for: the last of them is far enough from the first.
 _ENOUGH = 64
+# Bytes of one that another node helps with. A smaller one is over before all have heard that it begins: to whoever
+# counts it the piece behind it is not the next one.
+_LEAST = CHUNK // 2
 
 
 def _places(marks: bytes, mark: int) -> Iterator[int]:
@@ -69,7 +72,8 @@ class OthersShares:
             said = [having.of(entry.ino, count) for having in havings.values()]
             for at, share in shares.items():
                 marked = not_begun(turns.get(entry.ino, b""), share, at_hand, said)
-                left[at] += (Wish(entry, chunk) for chunk in _places(marked, 1))
+                wishes = (Wish(entry, chunk) for chunk in _places(marked, 1))
+                left[at] += (wish for wish in wishes if wish.span[1] >= _LEAST)
             if max(map(len, left.values()), default=0) >= _ENOUGH:
                 break
         chosen = helped({at: len(wishes) for at, wishes in left.items()}, self.division.position, nodes)

@@ -23,6 +23,22 @@ _HERE = b"\x01"
 _NOBODY = (Gift(), b"")
 
 
+@dataclass(eq=False)
+class PassedPiece:
+    """A piece that another node gives, and that is given on meanwhile.
+
+    ``reached``: offset in the file up to which it is written. ``moved`` is set when that grows, and at the end.
+    """
+
+    reached: int
+    moved: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def reach(self, offset: int) -> None:
+        """Note how far it is."""
+        self.reached = offset
+        self.moved.set()
+
+
 def is_whole(size: int) -> bool:
     """Tell whether a file of this size is fetched in one piece."""
     return size <= CHUNK
@@ -51,10 +67,10 @@ class PartFile:
 
     ``kept``: it has a map on disk and is to move into the tree. ``sums``: CRC-64/NVME of chunks that this process saw
     arrive. ``held``: chunks that another node gave: written, and read by nobody until the whole file is proven.
-    ``given``: by whom, and their CRCs. ``incoming``: tasks that another node gives a chunk to. ``replaced``: of chunks
-    that are doubted, since the file was wrong as a whole, who gave them first, and their CRCs. ``doubted``: those that
-    only the source may give, since they were for a second time. ``restarts``: times that a chunk from the source began
-    anew: what came before may not have been right.
+    ``given``: by whom, and their CRCs. ``incoming``: tasks that another node gives a chunk to. ``passing``: chunks that
+    others have meanwhile. ``replaced``: of chunks that are doubted, since the file was wrong as a whole, who gave them
+    first, and their CRCs. ``doubted``: those that only the source may give, since they were for a second time.
+    ``restarts``: times that a chunk began anew: what came before may not have been right.
     """
 
     path: Path
@@ -64,10 +80,12 @@ class PartFile:
     kept: bool
     etag_may_be_md5: bool = True
     promoting: bool = False  # one download is moving it into the tree
+    taken_back: bool = False  # a chunk that was held is so no more, and comes anew
     sums: dict[int, bytes] = field(default_factory=dict)
     held: set[int] = field(default_factory=set)
     given: dict[int, tuple[Gift, bytes]] = field(default_factory=dict)
     incoming: "dict[int, asyncio.Task[object]]" = field(default_factory=dict)
+    passing: dict[int, PassedPiece] = field(default_factory=dict)
     replaced: dict[int, tuple[Gift, bytes]] = field(default_factory=dict)
     doubted: set[int] = field(default_factory=set)
     restarts: Counter[int] = field(default_factory=Counter)
@@ -84,6 +102,15 @@ class PartFile:
         for chunk in self.held:
             found[chunk] = 1
         return bytes(found)
+
+    def has(self, chunk: int) -> bool:
+        """Tell whether a chunk is here, or held."""
+        return bool(self.chunks[chunk]) or chunk in self.held
+
+    def take_back(self, chunk: int) -> None:
+        """Hold a chunk no more, since the source is asked for it."""
+        self.taken_back = self.taken_back or chunk in self.held
+        self.held.discard(chunk)
 
     @property
     def bytes_here(self) -> int:
@@ -128,6 +155,7 @@ class PartFile:
         doubted = {chunk for chunk in self.held if self.given[chunk][0] == gift}
         self.doubted |= doubted & self.replaced.keys()
         self.held -= doubted
+        self.taken_back = self.taken_back or bool(doubted)
         for chunk in doubted:
             self.replaced.setdefault(chunk, self.given[chunk])
             del self.sums[chunk]

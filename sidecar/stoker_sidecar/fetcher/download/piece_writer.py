@@ -12,6 +12,7 @@ from stoker_sidecar.errors import CacheDiskFailed, CorruptBody, InternalError
 from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.context import DownloadContext
 from stoker_sidecar.fetcher.core.read_through import Transients
+from stoker_sidecar.fetcher.download.front_digests import FrontDigests
 from stoker_sidecar.fetcher.download.packing import VersionPacking
 from stoker_sidecar.fetcher.download.parts import PartFile, chunk_span, new_part, temporary_name
 from stoker_sidecar.fetcher.download.pipeline import Slot
@@ -44,6 +45,7 @@ class PieceWriter:
     transients: Transients = field(init=False)
     packing: VersionPacking = field(init=False)
     proofs: Proofs = field(init=False)
+    _fronts: FrontDigests = field(default_factory=FrontDigests)
     _tree: str = field(init=False)
     _parts: str = field(init=False)
 
@@ -112,6 +114,12 @@ class PieceWriter:
                 part.mark(chunk)
             self.version.arrivals.came()
 
+    async def read_ahead(self, entry: Entry) -> None:
+        """Read what is here of a file of which other nodes give pieces, so that it is soon proven once it is whole."""
+        part, proof = self.version.parts.get(entry.ino), await self.proofs.of(entry)
+        if part is not None and part.held and proof is not None and proof.algorithm != CRC64NVME:
+            await self._fronts.advance(part, proof.algorithm)
+
     async def settle(self, entry: Entry) -> bool:
         """Move a part that has all of its chunks into the tree, after one has come.
 
@@ -130,11 +138,11 @@ class PieceWriter:
 
     async def _take_back(self, part: PartFile, chunk: int) -> None:
         """Have no other node's word of a chunk stand, nor its bytes come any more: the source is asked for it."""
-        part.held.discard(chunk)
+        part.take_back(chunk)
         if (incoming := part.incoming.get(chunk)) is not None:
             incoming.cancel()
             await asyncio.wait([incoming])  # for a write to the disk at most
-            part.held.discard(chunk)
+            part.take_back(chunk)
 
     def _compare(self, part: PartFile, chunk: int) -> None:
         """Find out who gave a wrong chunk, once it is known what is right."""
@@ -161,6 +169,7 @@ class PieceWriter:
         """Drop what was read through, or cannot be gone on with. Blocks for a moment."""
         if self.version.parts.get(part.ino) is part:
             self.transients.release(part.ino)
+            self._fronts.forget(part.ino)
         self.version.remove_part(part)
         part.drop()
 
@@ -234,6 +243,7 @@ class PieceWriter:
             target, knobs = str(self.version.tree_path(entry)), self.packing.wanted(entry)
             size = await self.packing.keep(entry, str(part.path), target, knobs)
         except CorruptBody:
+            self._fronts.forget(entry.ino)
             self.proofs.forget(entry)
             self.version.remove_part(part)
             await in_thread(part.drop)
@@ -241,6 +251,7 @@ class PieceWriter:
         finally:
             part.promoting = False
         self.version.remove_part(part)
+        self._fronts.forget(entry.ino)
         await self.note(entry, size)
         await in_thread(part.drop)
 
@@ -250,7 +261,7 @@ class PieceWriter:
         if proof is None:
             return False
         arrived = part.crc64nvme() if proof.algorithm == CRC64NVME else None
-        return proof.value == (arrived or await in_thread(file_digest, part.path, proof.algorithm))
+        return proof.value == (arrived or await self._fronts.of(part, proof.algorithm))
 
     def _check_part(self, entry: Entry, part: PartFile, stated: Checksum | None) -> None:
         """Check it, in a thread. Raises CorruptBody."""

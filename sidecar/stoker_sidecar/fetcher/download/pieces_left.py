@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 
-from stoker_sidecar.fetcher.core.division import PIECES, Sharers, VersionTurns, Wanted, wanted_pieces
+from stoker_sidecar.fetcher.core.division import PIECES, Sharers, VersionTurns, Wanted, turns_to_begin, wanted_pieces
 from stoker_sidecar.fetcher.core.failed_gifts import ComesFrom
 from stoker_sidecar.fetcher.core.source_share import ELSEWHERE
 from stoker_sidecar.fetcher.download.fetching import Fetching
@@ -16,6 +17,8 @@ from stoker_sidecar.fetcher.download.parts import chunk_count
 from stoker_sidecar.fetcher.download.wishes import Wish
 from stoker_sidecar.version.manifest import Entry
 
+# Files of which it is looked who has yet to begin with a piece: mostly the first one tells of all.
+_LOOKED_AT = 128
 _ARE_PIECES = bytes(int(turn == PIECES) for turn in range(256))
 _IS_NOT = bytes(int(one == 0) for one in range(256))
 
@@ -54,6 +57,18 @@ class PiecesLeft:
         """Return one that another node has yet to fetch, in the first ``most`` files; None: there are too few."""
         files, is_believed = islice(self._files(), most), self.fetching.context.givers.is_believed
         return self.others.yet_to_begin(files, self.turns.pieces, self._here, self._near(), is_believed)
+
+    @cached_property
+    def to_begin(self) -> set[int]:
+        """The positions of those that have yet to ask the source for a piece, as far as the first files tell."""
+        found, havings = set[int](), self._near().values()
+        for entry in islice(self._files(), _LOOKED_AT):
+            said = [having.of(entry.ino, chunk_count(entry.size)) for having in havings]
+            left = turns_to_begin(self.turns.pieces.get(entry.ino, b""), self._here(entry), said)
+            found |= set(map(self.sharers.owner, left))
+            if len(found) > len(self.sharers.alive):
+                break
+        return found
 
     def _files(self, begin: float = 0.0) -> Iterator[Entry]:
         """Yield the files that go in pieces, are to be warmed and are missing, in their order."""

@@ -5,6 +5,7 @@ import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
+from time import monotonic
 from typing import NamedTuple
 from urllib.parse import urlencode
 
@@ -18,7 +19,8 @@ from stoker_sidecar.version.piece_maps import MOST_PACKED, unpack_maps
 
 # Bytes a second at which an answer comes at least.
 _SLOWEST = 2e6
-_READ = 1024 * 1024
+# Written at a time; or what came in so many seconds, where others wait for it.
+_READ, _SOON = 1024 * 1024, 0.05
 # What is read ahead of the disk, of each answer.
 _BUFFER = 512 * 1024
 # Connections to one node: it gives as much at a time, and one waits for what it has next.
@@ -83,15 +85,17 @@ class TlsNeighbours:
                     return _INSTEAD[answer.status]
                 if answer.status != HTTPStatus.OK or answer.content_length != ask.length:
                     return Came.NOTHING
-                gathered = bytearray()
+                gathered, written = bytearray(), monotonic()
                 async for block in answer.content.iter_any():
                     came += len(block)
                     if came > ask.length:
                         return Came.NOTHING
                     gathered += block
-                    if len(gathered) >= _READ or came == ask.length:  # a thread for each 16 KiB would take as long
+                    late = ask.passing and monotonic() - written >= _SOON
+                    if late or len(gathered) >= _READ or came == ask.length:  # a thread for each 16 KiB takes as long
                         await in_thread(write, bytes(gathered))
                         gathered.clear()
+                        written = monotonic()
         except (aiohttp.ClientError, TimeoutError):
             return Came.NOTHING
         return Came.WHOLE if came == ask.length else Came.NOTHING

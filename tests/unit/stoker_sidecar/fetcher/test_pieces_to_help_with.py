@@ -1,8 +1,11 @@
 """Which pieces that another node has yet to fetch this one fetches in its place."""
 
-from stoker_sidecar.fetcher.core.division import COMING, HAD
+from pathlib import Path
+
+from stoker_sidecar.fetcher.core.division import COMING, HAD, HELD, PASSING
 from stoker_sidecar.fetcher.download.neighbours import Having
 from stoker_sidecar.fetcher.download.parts import CHUNK
+from tests.support.divided_version import open_divided
 from tests.support.left_pieces import MODELS, A, Left
 
 CONTENT = MODELS
@@ -20,6 +23,22 @@ async def test_what_it_has_begun_or_has_is_not_yet_to_begin(left: Left) -> None:
     assert left.yet_to_begin() == ("model-0", 3)
     left.said("model-0", bytes([0, 0, 0, COMING]))
     assert left.yet_to_begin() is None
+
+
+async def test_nobody_is_helped_with_what_is_over_at_once(tmp_path: Path) -> None:
+    async with open_divided(tmp_path, {path: content[: 3 * CHUNK + 3] for path, content in MODELS.items()}) as opened:
+        left = Left(opened)
+        left.having.by_peer[A] = Having(b"", 1)
+        assert left.yet_to_begin() == ("model-1", 1)
+        assert left.yet_to_begin(1) is None, "one piece is left beside the short one, and is the next"
+
+
+async def test_who_has_yet_to_begin_is_told_by_the_first_files(left: Left) -> None:
+    left.having.by_peer[A] = Having(b"", 1)
+    assert left.pieces().to_begin == {0, 1}
+    left.said("model-0", bytes([0, COMING, 0, HAD]))
+    left.said("model-1", bytes([0, HELD, 0, PASSING]))
+    assert left.pieces().to_begin == {0}
 
 
 async def test_nobody_is_helped_who_does_not_get_on(left: Left) -> None:
