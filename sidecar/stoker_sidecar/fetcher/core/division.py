@@ -242,3 +242,11 @@ class PeerProgress:
         """Tell whether a node answered lately, or is yet to be heard of: it may wait for the same as this one."""
         heard = self._heard.get(peer, self._last.get(peer, (-1, now))[1])
         return now - heard <= self._patience
+
+
+def places_of(marks: bytes, mark: int) -> Iterator[int]:
+    """Yield where it is: most files have thousands of pieces, and few such."""
+    at = marks.find(mark)
+    while at >= 0:
+        yield at
+        at = marks.find(mark, at + 1)

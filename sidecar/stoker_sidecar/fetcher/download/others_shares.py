@@ -1,9 +1,9 @@
 """What other nodes say that they fetch of large files, and what they have yet to: so that nobody fetches it twice."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from stoker_sidecar.fetcher.core.division import COMING, not_begun, takes
+from stoker_sidecar.fetcher.core.division import COMING, not_begun, places_of, takes
 from stoker_sidecar.fetcher.core.source_pace import helped
 from stoker_sidecar.fetcher.download.neighbours import Having
 from stoker_sidecar.fetcher.download.node_division import PATIENCE, Division
@@ -16,14 +16,6 @@ _ENOUGH = 64
 # Bytes of one that another node helps with. A smaller one is over before all have heard that it begins: to whoever
 # counts it the piece behind it is not the next one.
 _LEAST = CHUNK // 2
-
-
-def _places(marks: bytes, mark: int) -> Iterator[int]:
-    """Yield where it is: most files have thousands of pieces, and few such."""
-    at = marks.find(mark)
-    while at >= 0:
-        yield at
-        at = marks.find(mark, at + 1)
 
 
 @dataclass
@@ -45,7 +37,7 @@ class OthersShares:
         now, count = self.clock(), chunk_count(entry.size)
         found = [False] * count
         for having in havings.values():
-            for chunk in _places(having.of(entry.ino, count)[:count], COMING):
+            for chunk in places_of(having.of(entry.ino, count)[:count], COMING):
                 found[chunk] = now - self._claimed.setdefault((entry.ino, chunk), now) < PATIENCE
         return found
 
@@ -72,7 +64,7 @@ class OthersShares:
             said = [having.of(entry.ino, count) for having in havings.values()]
             for at, share in shares.items():
                 marked = not_begun(turns.get(entry.ino, b""), share, at_hand, said)
-                wishes = (Wish(entry, chunk) for chunk in _places(marked, 1))
+                wishes = (Wish(entry, chunk) for chunk in places_of(marked, 1))
                 left[at] += (wish for wish in wishes if wish.span[1] >= _LEAST)
             if max(map(len, left.values()), default=0) >= _ENOUGH:
                 break

@@ -6,13 +6,13 @@ is whole somewhere. A node whose relays end so again and again is asked for none
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
 from stoker_sidecar.fetcher.core.cut_through import side_by_side_with, way_of
-from stoker_sidecar.fetcher.core.division import COMING, PIECES, VersionTurns
+from stoker_sidecar.fetcher.core.division import COMING, PIECES, VersionTurns, places_of
 from stoker_sidecar.fetcher.download.given_copies import GivenCopies
 from stoker_sidecar.fetcher.download.neighbours import Came
 from stoker_sidecar.fetcher.download.parts import chunk_count
@@ -94,7 +94,9 @@ class Relays:
         having = self.copies.having.by_peer.get(peer)
         maps = having.pieces.items() if having is not None else ()
         return list(
-            islice(((ino, chunk) for ino, one in maps for chunk in _places(one.pieces)), _MOST_SIDE_BY_SIDE + 1)
+            islice(
+                ((ino, chunk) for ino, one in maps for chunk in places_of(one.pieces, COMING)), _MOST_SIDE_BY_SIDE + 1
+            )
         )
 
     def _may_ask(self, peer: str) -> bool:
@@ -118,10 +120,3 @@ class Relays:
         key = ino, chunk
         under_way = self.copies.is_coming(key) or fetching.is_on_its_way(ino, chunk)
         return None if under_way or self.copies.has_failed(key) else Wish(entry, chunk)
-
-
-def _places(marks: bytes) -> Iterator[int]:
-    at = marks.find(COMING)
-    while at >= 0:
-        yield at
-        at = marks.find(COMING, at + 1)
