@@ -53,6 +53,7 @@ class Measurement:
     keep: Callable[[Row], None] = lambda row: None  # is given each row as it is measured
     rows: list[Row] = field(default_factory=list)
     _nodes: int = 0
+    _lost: int = 0  # how often the operator had lost its Lease when this size began
     _sparse: int = 0
     _probes: int = 0
     _chance: random.Random = field(default_factory=lambda: random.Random(0))
@@ -65,7 +66,7 @@ class Measurement:
         """Let the cluster grow to this size, and measure it. Raises BenchError, HarnessError."""
         self.say(f"{nodes:,} nodes join")
         await asyncio.to_thread(self.cluster.grow, nodes)
-        self._nodes = nodes
+        self._nodes, self._lost = nodes, self.operator.lost
         self.operator.expect(nodes)
         await self._until_played()
         churns = (self._churn, self._churn_long) if self.plane.long_churn else (self._churn,)
@@ -111,8 +112,9 @@ class Measurement:
         await self._until_filled()
         seconds, span = time.monotonic() - began, await self._meters.since(before)
         self._row(DATASET, "s until all lie warm", (seconds,), f"{self.plane.warming:g} s of it warming, as played")
-        self._row(OPERATOR, "times that it lost its Lease until then", (float(self.operator.lost),))
-        if self.operator.lost:
+        lost = self.operator.lost - self._lost
+        self._row(OPERATOR, "times that it lost its Lease until then", (float(lost),))
+        if lost:
             return  # who counted is gone
         self._row(OPERATOR, "CPU s until all lie warm", (span.cpu,), span.beside())
         self._writes(span, "until all lie warm")

@@ -82,6 +82,7 @@ class OperatorProcess:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+        self._most = 0
 
     def cpu(self) -> float:
         """Return the CPU seconds of all its threads so far, to the nanosecond."""
