@@ -10,7 +10,7 @@ uv=${UV:-.venv/bin/uv}
 lock() {
   local file=requirements/$1.txt
   shift
-  "$uv" pip compile --quiet --no-config --python-version 3.11 --python-platform linux --generate-hashes --no-annotate \
+  "$uv" pip compile --quiet --no-config --python-version 3.11 --python-platform linux --generate-hashes --no-annotate --no-strip-extras \
     --custom-compile-command tools/lock.sh --output-file "$file" "$@"
 }
 
