@@ -57,6 +57,8 @@ _TARGETS = """
 ## Targets
 
 The worst row of a target decides. Why one is missed, and what would remedy it, stands on the page of its workload.
+Where another program shows in the same run what the machine gives at most, and that is less than what is wanted, nine
+tenths of it are *as far as this machine goes*.
 
 """
 _WORKLOADS_HEAD = ("workload", "commit", "date", "scale", "load before")
@@ -180,7 +182,16 @@ def _judged(verdict: Verdict) -> tuple[str, str, str, str]:
     wanted = f"{'>=' if target.at_least else '<='} {number(target.limit)} {unit}"
     if verdict.value is None:
         return (target.says, wanted, "", "not measured")
-    return (target.says, wanted, f"{number(verdict.value)} ({verdict.case})", "yes" if verdict.met else "**no**")
+    return (target.says, wanted, f"{number(verdict.value)} ({verdict.case})", _met(verdict))
+
+
+def _met(verdict: Verdict) -> str:
+    """Say whether a target is met; what the machine gives stands beside it where that is less than the target."""
+    if verdict.met:
+        return "yes"
+    if verdict.at_limit and verdict.machine is not None:
+        return f"as far as this machine goes ({verdict.target.machine}: {number(verdict.machine)})"
+    return "**no**"
 
 
 def _explained(verdict: Verdict, reasons: Mapping[str, Reason]) -> str:

@@ -6,6 +6,7 @@ from bench.node import Node, Volume
 from stoker_api.dataset import MountMode
 
 NATIVE = "native"
+IN_MEMORY = "native, all in memory"
 S5CMD = "s5cmd"
 STOKER = "Stoker"
 ORDER_KNOWN = "Stoker, order known"

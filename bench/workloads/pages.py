@@ -18,7 +18,7 @@ from bench.readers import Job, read_jobs
 from bench.report import Row
 from bench.scale import Corpus
 from bench.sidecar import Switches
-from bench.systems import NATIVE, ORDER_KNOWN, STOKER_NATIVE
+from bench.systems import IN_MEMORY, NATIVE, ORDER_KNOWN, STOKER_NATIVE
 from bench.trained_epochs import ACCELERATORS, LOADERS, Accelerator, LaterEpochs, train_epochs
 from bench.workloads.epochs import counted
 from stoker_api.dataset import MountMode
@@ -33,7 +33,6 @@ _SHARE, _LEAST = 1 / 10, 48 * MIB
 _TORCH = 512 * MIB  # beside the share, for a program with PyTorch and its loaders
 _FOLLOWED, _FOLLOWED_PACE = 10_000, 2_500.0  # files before the end of an epoch, and files a second
 _IMPORTS_SECONDS = 1.0  # between a pod's mounts and its first read, at least: PyTorch's import alone takes longer
-_IN_MEMORY = "native, all in memory"  # what a first batch costs the loader itself
 _FIRST_BATCH = "first batch of later epochs, x a middle one"
 # What is told beside it.
 _BESIDE: Mapping[str, Callable[[LaterEpochs], float]] = {
@@ -178,12 +177,12 @@ def _first_batches(bench: _Bench, limit: MemoryLimit, accelerator: Accelerator) 
 
     What the loader's own beginning costs is measured beside it, with all in memory: it is what the ratio is of.
     """
-    systems = (NATIVE, ORDER_KNOWN, _IN_MEMORY)
+    systems = (NATIVE, ORDER_KNOWN, IN_MEMORY)
     case = f"DataLoader of {LOADERS} workers, memory for a tenth, {accelerator.case}"
     found: dict[str, list[LaterEpochs]] = {system: [] for system in systems}
     files = sorted(paths(bench.corpus))
     for system in bench.env.turns(f"scarce: {case}", systems):
-        if system == _IN_MEMORY:
+        if system == IN_MEMORY:
             read_jobs(bench.native, bench.jobs(0, 1), bench.corpus.total_bytes)
             found[system].append(train_epochs(bench.native, files, _SEED, accelerator, None))
         else:
@@ -191,10 +190,10 @@ def _first_batches(bench: _Bench, limit: MemoryLimit, accelerator: Accelerator) 
                 drop_page_cache()
                 found[system].append(train_epochs(root, files, _SEED, accelerator, limit))
     firsts = {system: [one.ratio for one in runs] for system, runs in found.items()}
-    floor = f"{statistics.median(firsts[_IN_MEMORY]):.2f} with all in memory"
+    floor = f"{statistics.median(firsts[IN_MEMORY]):.2f} with all in memory"
     for system in systems:
-        note = "" if system == _IN_MEMORY else floor
-        yield Row("scarce", case, system, _FIRST_BATCH, tuple(firsts[system]), _IN_MEMORY, note)
+        note = "" if system == IN_MEMORY else floor
+        yield Row("scarce", case, system, _FIRST_BATCH, tuple(firsts[system]), IN_MEMORY, note)
     for unit, figure in _BESIDE.items():
         for system, runs in found.items():
             yield Row("scarce", case, system, unit, tuple(figure(one) for one in runs))

@@ -5,6 +5,7 @@
 
 import re
 import tomllib
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ ASKED_FOR = {
     "image": RUNTIME,
     "trainer": GROUPS["trainer"],
 }
-PINNED = re.compile(r"([A-Za-z0-9._-]+)==([A-Za-z0-9.!+]+)((?: --hash=sha256:[0-9a-f]{64})+)")
+PINNED = re.compile(r"([A-Za-z0-9._-]+)(?:\[([a-z0-9, -]+)\])?==([A-Za-z0-9.!+]+)((?: --hash=sha256:[0-9a-f]{64})+)")
 
 
 def requirements(path: Path) -> list[str]:
@@ -36,8 +37,16 @@ def requirements(path: Path) -> list[str]:
 
 def versions(path: Path) -> dict[str, str]:
     """Return the version of each package in a lock."""
-    found = (re.split(r"==| ", line) for line in requirements(path))
-    return {canonicalize_name(words[0]): words[1] for words in found}
+    found = filter(None, map(PINNED.fullmatch, requirements(path)))
+    return {canonicalize_name(line[1]): line[3] for line in found}
+
+
+def extras(path: Path) -> dict[str, set[str]]:
+    """Return the extras with which each package stands in a lock."""
+    found = filter(None, map(PINNED.fullmatch, requirements(path)))
+    return {
+        canonicalize_name(line[1]): set(filter(None, (line[2] or "").replace(" ", "").split(","))) for line in found
+    }
 
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.stem)
@@ -56,6 +65,15 @@ def test_a_lock_satisfies_what_the_project_asks_for(name: str, asked_for: list[s
     wanted = map(Requirement, asked_for)
     stale = [str(each) for each in wanted if locked.get(canonicalize_name(each.name), "") not in each.specifier]
     assert not stale, "stale: run `make lock`"
+
+
+def test_extras_that_packages_ask_for_are_named_in_the_lock() -> None:
+    """pip 23 looks for `coverage[toml]` apart from `coverage`, finds its newest release, and refuses the whole lock."""
+    locked = extras(ROOT / "requirements" / "dev.txt")
+    asked = [Requirement(text) for name in locked for text in metadata.requires(name) or ()]
+    wanted = [one for one in asked if one.extras and (one.marker is None or one.marker.evaluate({"extra": ""}))]
+    assert wanted
+    assert not [str(one) for one in wanted if not one.extras <= locked[canonicalize_name(one.name)]]
 
 
 def test_a_package_has_the_same_version_in_every_lock() -> None:

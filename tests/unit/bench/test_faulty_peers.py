@@ -12,8 +12,8 @@ from bench.faulty_peers import run_faulty, some_objects
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 
-ENOUGH = 2000
-SECONDS = 25.0
+ENOUGH = 500  # some 6 s on two cores of one's own
+SECONDS = 90.0  # a busy machine took 45 s for so many; a test may take 120
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def _sockets_that_were_connecting() -> Iterator[None]:
     gc.collect()
 
 
-async def test_thousands_of_faults_bring_no_wrong_byte_and_fail_no_read(tmp_path: Path) -> None:
+async def test_hundreds_of_faults_bring_no_wrong_byte_and_fail_no_read(tmp_path: Path) -> None:
     objects, began = some_objects(400, 2000, [2 * 8 * 2**20 + 5]), time.monotonic()
     faults, seed = Counter[str](), 0
     while sum(faults.values()) < ENOUGH and time.monotonic() - began < SECONDS:
@@ -32,7 +32,7 @@ async def test_thousands_of_faults_bring_no_wrong_byte_and_fail_no_read(tmp_path
         assert (run.wrong_files, run.failed_reads) == ([], [])
         faults += run.faults
     assert len(faults) >= 10
-    assert sum(faults.values()) >= ENOUGH // 4, "a slow machine makes fewer"
+    assert sum(faults.values()) >= ENOUGH
 
 
 async def test_who_lies_and_then_dies_is_missed_by_nobody(tmp_path: Path) -> None:
