@@ -18,6 +18,8 @@ from bench.readers import WHOLE_BUFFER, receive_line, send_line
 # An accelerator of the H100 class on ResNet-50: this many images a step, in this time; 2,051 images/s.
 IMAGES_A_BATCH = 400
 STEP_SECONDS = 0.195
+# One of the A100 class: 920 images/s.
+SLOWER_STEP_SECONDS = 0.435
 # As PyTorch's DataLoader is mostly used: 4 workers, each two batches ahead.
 LOADERS = 4
 _BATCHES_AHEAD = 2 * LOADERS

@@ -19,7 +19,7 @@ from bench.readers import Job, read_jobs
 from bench.report import Cost, Row
 from bench.scale import Corpus
 from bench.systems import ORDER_KNOWN, S5CMD, STOKER
-from bench.trainer import IMAGES_A_BATCH, STEP_SECONDS, train
+from bench.trainer import IMAGES_A_BATCH, SLOWER_STEP_SECONDS, STEP_SECONDS, train
 from e2e.cluster.errors import NotReadyError
 from stoker_api.sampling import SampleFilesSpec, Sampling
 from stoker_orders.predictors.samplers import SAMPLERS, SamplerName
@@ -39,7 +39,8 @@ def measure(env: Environment) -> Iterator[Row]:
     with env.corpus("b9", corpus) as prefix, env.profile(_PROFILE) as endpoint:
         yield from _rates(env, corpus, prefix, endpoint)
         yield _stopped(env, corpus, prefix, endpoint)
-        yield from _trained(env, corpus, prefix, endpoint)
+        for step in (STEP_SECONDS, SLOWER_STEP_SECONDS):
+            yield from _trained(env, corpus, prefix, endpoint, step)
 
 
 def _rates(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> Iterator[Row]:
@@ -99,31 +100,32 @@ def epoch_jobs(order: Sequence[str]) -> list[Job]:
     return [Job([path for batch in batches[one::_LOADERS] for path in batch]) for one in range(_LOADERS)]
 
 
-def _trained(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> Iterator[Row]:
-    case = f"cold, {IMAGES_A_BATCH} images a step of {STEP_SECONDS:.3f} s, {_PROFILE}"
+def _trained(env: Environment, corpus: Corpus, prefix: str, endpoint: str, step: float) -> Iterator[Row]:
+    case = f"cold, {IMAGES_A_BATCH} images a step of {step:.3f} s, {_PROFILE}"
     order, systems = epoch_order(corpus), {STOKER: "", ORDER_KNOWN: said(IMAGES_A_BATCH)}
     shares: dict[str, list[float]] = {system: [] for system in (*systems, S5CMD)}
     for system in env.turns(f"B9: {case}", shares):
         if system == S5CMD:
-            shares[system].append(most_utilisation(corpus.files, _copied(env, corpus, prefix, endpoint)[0]))
+            shares[system].append(most_utilisation(corpus.files, _copied(env, corpus, prefix, endpoint)[0], step))
             continue
         with env.node(endpoint) as node:
             root = mounted(node, prefix, systems[system])
-            shares[system].append(train(root, [order]).utilisation)
+            shares[system].append(train(root, [order], step=step).utilisation)
     notes = {S5CMD: "reckoned from its files/s: an accelerator that waits for no reader"}
     for system, measured in shares.items():
         note = notes.get(system, "")
         yield Row("B9", case, system, "accelerator utilisation", tuple(measured), STOKER, note)
 
 
-def most_utilisation(files: int, rate: float) -> float:
+def most_utilisation(files: int, rate: float, step: float = STEP_SECONDS) -> float:
     """Return the most utilisation of an accelerator whose images come at ``rate`` a second. Pure.
 
-    It begins with the first of them, and computes its last batch when the last one is there.
+    ``step``: seconds that it computes for a batch. It begins when the first batch is there, and computes its last one
+    when the last image is there.
     """
-    compute = files / IMAGES_A_BATCH * STEP_SECONDS
-    last = min(files, IMAGES_A_BATCH) / IMAGES_A_BATCH * STEP_SECONDS
-    return compute / max(compute, files / rate + last)
+    batch = min(files, IMAGES_A_BATCH)
+    compute, last = files / IMAGES_A_BATCH * step, batch / IMAGES_A_BATCH * step
+    return compute / max(compute + batch / rate, files / rate + last)
 
 
 def epoch_order(corpus: Corpus, epoch: int = 0) -> list[str]:
