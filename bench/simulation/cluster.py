@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from bench.errors import UsageError
+from bench.errors import BenchError, UsageError
 from bench.simulation import shape
 from bench.simulation.waiting import LongWait
 from e2e.cluster import leftovers, machine, network
@@ -19,14 +19,14 @@ from e2e.cluster.build import Programs
 from e2e.cluster.certs import render_token_kubeconfig
 from e2e.cluster.controlplane import ControlPlane, server_url
 from e2e.cluster.paths import ClusterPaths
-from e2e.cluster.processes import run, start_daemon
+from e2e.cluster.processes import run, start_daemon, tail
 from e2e.cluster.slots import Slot, SlotRegistry
 from stoker_kube.api import Object
 
 NAME = "control-plane"  # one at a time on a machine
 PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "coredns", "helm", "kwok")
 WEBHOOK_PORT, HTTP_PORT, KWOK_PORT = 9443, 8080, 10247
-_STAGES = Path(__file__).with_name("stages.yaml")
+_KWOK = Path(__file__).with_name("kwok.yaml")
 _CHART = Path(__file__).resolve().parents[2] / "charts" / "stoker"
 _OPERATOR = "stoker-operator"
 _WEBHOOK = "stoker-webhook"
@@ -46,8 +46,6 @@ _GO = {"GOGC": "300"}
 # Niceness. In a real cluster the operator has the cores that its pod requests, kubelets have their own, and neither
 # waits for those of the API server. A process of higher priority is no faster: it waits less for others.
 OPERATOR_NICE, _KWOK_NICE = -10, -5
-# Requests of kwok at once for Leases, nodes and pods, 4 each by default: 5,000 kubelets do not wait for each other.
-_KUBELETS = "32"
 # In memory: etcd waits for its disk even without fsync, and one that stands still for 10 s while somebody else copies a
 # few gigabytes ends the operator's Lease.
 _DATA = Path("/dev/shm/stoker-e2e")
@@ -63,6 +61,7 @@ class SimulatedCluster:
         self._programs = Programs()
         self._lock: IO[str] | None = None
         self._nodes = 0
+        self._kwok: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         self._hold()
@@ -113,13 +112,15 @@ class SimulatedCluster:
     def grow(self, nodes: int) -> None:
         """Let nodes join until there are so many, and wait until each has a sidecar's pod that is ready.
 
-        Raises BenchError when no more become ready.
+        Raises BenchError when no more become ready, or kwok has ended.
         """
         self.create([shape.node(index) for index in range(self._nodes, nodes)], "Node")
         self._nodes = nodes
         listing = ("get", "daemonset", "stoker-sidecar", "-n", shape.SYSTEM, "-o", "jsonpath={.status.numberReady}")
         wait = LongWait("nodes with a sidecar", nodes, self._say)
         while not wait.look(int(self.kubectl(*listing) or 0)):
+            if self._kwok is not None and self._kwok.poll() is not None:
+                raise BenchError(f"kwok has ended: {tail(self.log('kwok'))}")
             time.sleep(1.0)
 
     def replace(self, name: str) -> None:
@@ -167,19 +168,16 @@ class SimulatedCluster:
         flags = {
             "kubeconfig": self.kubeconfig,
             "v": "WARN",
-            "config": _STAGES,
+            "config": _KWOK,
             "manage-all-nodes": "true",
             "node-lease-duration-seconds": _LEASE,
-            "node-lease-parallelism": _KUBELETS,
-            "node-play-stage-parallelism": _KUBELETS,
-            "pod-play-stage-parallelism": _KUBELETS,
             "node-port": KWOK_PORT,
             "node-ip": self.address,
             "cidr": "10.0.0.0/8",  # of pods' addresses, at which nobody listens
             "server-address": f"{self.address}:{KWOK_PORT}",
         }
         argv = [str(self._programs.path("kwok")), *(f"--{name}={value}" for name, value in flags.items())]
-        start_daemon(NAME, "kwok", [*_at(_KWOK_NICE), *argv], self.log("kwok"))
+        self._kwok = start_daemon(NAME, "kwok", [*_at(_KWOK_NICE), *argv], self.log("kwok"))
 
     def _install(self) -> None:
         """Install the chart; its operator runs beside the cluster, where it can be measured, and not in it."""
