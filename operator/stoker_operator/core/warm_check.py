@@ -92,8 +92,9 @@ def _needs(workload: QueuedWorkload, view: ClusterView, now: float) -> list[PodN
 
 def _need(one: PodSetView, pod: PodView, view: ClusterView, now: float) -> PodNeed | StartVerdict:
     request = read_request(pod)
-    if isinstance(request, Refusal):
-        return StartVerdict(Outlook.REFUSED, f"pods {one.name!r}: {request.sentence}")
+    refused = request if isinstance(request, Refusal) else one.gang_problem
+    if isinstance(request, Refusal) or refused is not None:
+        return StartVerdict(Outlook.REFUSED, f"pods {one.name!r}: {refused.sentence}")
     demand = read_demand(pod, view, now)
     if isinstance(demand, Unmet):
         return StartVerdict(Outlook.WAIT, f"pods {one.name!r}: {demand.sentence}")

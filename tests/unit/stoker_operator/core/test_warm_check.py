@@ -117,6 +117,11 @@ class TestOutlook:
         assert verdict.outlook is Outlook.REFUSED
         assert "absolute path" in verdict.sentence
 
+    def test_a_gang_of_no_size_is_refused_as_the_webhook_would(self) -> None:
+        verdict = judged(make_workload(pod_set(gang_size="four")), cluster(SIZE))
+        assert verdict.outlook is Outlook.REFUSED
+        assert "pods 'main': the annotation stoker.dev/gang-size is 'four'" in verdict.sentence
+
     def test_a_dataset_that_is_not_there_is_waited_for(self) -> None:
         verdict = judged(make_workload(pod_set(datasets="missing:/data")), cluster(SIZE))
         assert verdict.outlook is Outlook.WAIT
