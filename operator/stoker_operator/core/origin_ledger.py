@@ -15,7 +15,7 @@ from stoker_operator.core.origin_slowdown import CALM, Slowdown
 
 # Hundredths of a cap: for the nodes that fetch, and for what each of the others may begin with before the operator has
 # heard of it. Two are left for the moments in which nodes come.
-_FETCHING, _BEGINNING = 90, 8
+FETCHING, _BEGINNING = 90, 8
 # Shares that are written a second at most, so that a SlowDown in a cluster of thousands is no storm of writes.
 _WRITES, _MOST_SAVED = 40.0, 80.0
 _AGAIN = 1.0  # seconds until what is not given yet is tried again
@@ -59,7 +59,7 @@ class OriginLedger:
 
     def __init__(self, policy: OriginPolicy) -> None:
         self._policy: Final = policy
-        self._divisions: Final = {name: CapDivision(_FETCHING, cap=cap) for name, cap in policy.by_name.items()}
+        self._divisions: Final = {name: CapDivision(FETCHING, cap=cap) for name, cap in policy.by_name.items()}
         self._slowdowns: Final[dict[str, Slowdown]] = {}
         self._caches: Mapping[str, NodeCache] = {}
         self._fetching: Final[dict[str, frozenset[str]]] = {}  # origins that each node asks
