@@ -74,7 +74,7 @@ def test_a_deadline_is_at_risk_while_a_replica_has_no_node() -> None:
 
 def test_a_cap_is_reckoned_with_as_far_as_it_is_given_to_the_nodes_that_fetch() -> None:
     dataset = listed(make_dataset(cache={"replicas": 1}))
-    policy = OriginPolicy(total=CapLimits(bytes_per_second="100Ki", requests_per_second=1))
+    policy = OriginPolicy(total=CapLimits(bytes_per_second="100Mi", requests_per_second=1))
     view = replace(make_view(dataset, make_node("a")), origin_policy=policy)
     decision = decide_datasets(view, {}, NOW)
     plan = decision.plans[dataset.key]
