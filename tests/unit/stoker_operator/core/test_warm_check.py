@@ -8,6 +8,7 @@ from stoker_api.dataset import Dataset
 from stoker_operator.core.check_answers import HOLD, CheckAnswer, active_condition, decide_answer, status_patch
 from stoker_operator.core.kueue_objects import CheckState, WarmTerms, parse_admission_check, parse_workload
 from stoker_operator.core.release_decisions import SHOWN_AFTER
+from stoker_operator.core.resources import Resources
 from stoker_operator.core.views import ClusterView
 from stoker_operator.core.warm_check import Outlook, StartVerdict, judge
 from stoker_operator.core.warm_supply import WarmSupply
@@ -90,6 +91,13 @@ class TestOutlook:
     def test_kinds_of_pods_share_the_room_of_a_node(self) -> None:
         two = make_workload(pod_set("master", 1, "3"), pod_set("worker", 1, "3"))
         assert judged(two, cluster(SIZE, 10)).outlook is Outlook.WAIT
+
+    def test_a_million_pods_cost_no_more_than_the_nodes_that_they_need(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        asked, covers = [], Resources.covers
+        monkeypatch.setattr(Resources, "covers", lambda *pair: asked.append(pair) or covers(*pair))
+        huge = judged(make_workload(pod_set(count=10**6, cpu="0")), cluster(10, 10))
+        assert "0 of 2 nodes" in huge.sentence
+        assert len(asked) < 10
 
     def test_a_node_that_the_pods_may_not_run_on_does_not_count(self) -> None:
         picky = pod_set()
