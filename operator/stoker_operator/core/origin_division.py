@@ -142,6 +142,8 @@ class CapDivision:
     def settle_old(self, now: float) -> None:
         """Take those who were given less a while ago to hold to it."""
         for waiting, seconds in ((self._since, CONFIRM), (self._untold, UNTOLD)):
+            if waiting and next(reversed(waiting.values())) > now:  # the clock was set back: they wait from now on
+                waiting.update({node: min(since, now) for node, since in waiting.items()})
             while waiting and (node := next(iter(waiting))) and now - waiting[node] >= seconds:
                 self._settle(node)
 

@@ -91,10 +91,9 @@ def _needs(workload: QueuedWorkload, view: ClusterView, now: float) -> list[PodN
 
 
 def _need(one: PodSetView, pod: PodView, view: ClusterView, now: float) -> PodNeed | StartVerdict:
-    request = read_request(pod)
-    refused = request if isinstance(request, Refusal) else one.gang_problem
-    if isinstance(request, Refusal) or refused is not None:
-        return StartVerdict(Outlook.REFUSED, f"pods {one.name!r}: {refused.sentence}")
+    request = read_request(pod) if one.gang_problem is None else one.gang_problem
+    if isinstance(request, Refusal):
+        return StartVerdict(Outlook.REFUSED, f"pods {one.name!r}: {request.sentence}")
     demand = read_demand(pod, view, now)
     if isinstance(demand, Unmet):
         return StartVerdict(Outlook.WAIT, f"pods {one.name!r}: {demand.sentence}")

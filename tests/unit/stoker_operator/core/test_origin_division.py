@@ -159,6 +159,21 @@ def test_who_never_says_that_it_was_given_less_is_waited_for_a_minute() -> None:
     assert cluster.division.step(10, cluster.now) == {"b"}
 
 
+def test_who_was_given_less_before_the_clock_was_set_back_is_waited_for_no_longer_than_others() -> None:
+    cluster = _Cluster(CapDivision(100, cap=CAP), fetching={"a"}, now=10_000.0)
+    cluster.say("a")
+    cluster.settle()
+    cluster.fetching.add("b")
+    cluster.say("b")
+    cluster.division.step(10, cluster.now)
+    cluster.write("a")
+
+    cluster.division.settle_old(0.0)
+    cluster.division.settle_old(CONFIRM)
+
+    assert cluster.division.step(10, CONFIRM) == {"b"}
+
+
 def test_a_new_leader_writes_nothing_where_shares_are_right() -> None:
     cluster = _Cluster(CapDivision(100, cap=CAP), fetching={"a", "b", "c"})
     for node in ("a", "b", "c"):
