@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from stoker_api.dataset import Dataset
+from stoker_api.dataset_status import WarmForecast
 from stoker_operator.core.check_answers import HOLD, CheckAnswer, active_condition, decide_answer, status_patch
 from stoker_operator.core.kueue_objects import CheckState, WarmTerms, parse_admission_check, parse_workload
 from stoker_operator.core.release_decisions import SHOWN_AFTER
@@ -82,6 +83,17 @@ class TestOutlook:
         assert verdict.outlook is Outlook.WAIT
         assert "the time is not known yet" in verdict.sentence
 
+    @pytest.mark.parametrize(
+        ("seconds", "said"), [(2000, "about 33m20s by the forecast"), (None, "the time is not known yet")]
+    )
+    def test_while_nothing_moves_the_forecast_of_the_dataset_is_told(self, seconds: int | None, said: str) -> None:
+        one = imagenet()
+        forecast = WarmForecast(seconds=seconds, message="so much")
+        foreseen = one.model_copy(update={"status": one.status.model_copy(update={"forecast": forecast})})
+        verdict = judged(make_workload(), cluster(10, dataset=foreseen), within=3600)
+        assert verdict.outlook is Outlook.WAIT
+        assert f"left, {said}; " in verdict.sentence
+
     def test_as_many_nodes_must_be_warm_as_the_pods_need(self) -> None:
         wide = make_workload(pod_set(count=2, cpu="3"))
         assert judged(wide, cluster(SIZE, 10)).outlook is Outlook.WAIT
@@ -93,8 +105,13 @@ class TestOutlook:
         assert judged(two, cluster(SIZE, 10)).outlook is Outlook.WAIT
 
     def test_a_million_pods_cost_no_more_than_the_nodes_that_they_need(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        asked, covers = [], Resources.covers
-        monkeypatch.setattr(Resources, "covers", lambda *pair: asked.append(pair) or covers(*pair))
+        asked, covers = list[Resources](), Resources.covers
+
+        def counted(free: Resources, request: Resources) -> bool:
+            asked.append(request)
+            return covers(free, request)
+
+        monkeypatch.setattr(Resources, "covers", counted)
         huge = judged(make_workload(pod_set(count=10**6, cpu="0")), cluster(10, 10))
         assert "0 of 2 nodes" in huge.sentence
         assert len(asked) < 10
