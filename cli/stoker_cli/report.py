@@ -15,7 +15,7 @@ from stoker_cli.cluster import Target, connect
 from stoker_cli.errors import NOT_FOUND, CliError
 from stoker_cli.job_report import COLUMNS, EXPLANATION, JobReport, of_pods, of_training_job, phase_of, rows
 from stoker_cli.output import OUTPUT, console, print_json, refusals
-from stoker_cli.render import table
+from stoker_cli.render import plain, table
 from stoker_cli.tuning_rows import printable
 
 Object = Mapping[str, Any]
@@ -90,11 +90,11 @@ async def _report(target: Target, find: Callable[[ReportedCluster], Awaitable[Jo
         print_json(found.wire())
         return
     screen = console()
-    screen.print(found.title(), markup=False, highlight=False)
+    screen.print(plain(found.title()), highlight=False)
     if found.goodput is not None:
         screen.print(table(COLUMNS, rows(found.goodput)))
     if found.note:
-        screen.print(found.note, markup=False, highlight=False)
+        screen.print(found.note, highlight=False)
 
 
 async def find_report(cluster: ReportedCluster, name: str) -> JobReport:
