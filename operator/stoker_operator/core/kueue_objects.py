@@ -127,9 +127,10 @@ def parse_workload(raw: Raw) -> QueuedWorkload:
     checks = tuple(_check(one) for one in status.get("admissionChecks") or ())
     if not checks or meta.get("deletionTimestamp") or spec.get("active") is False or said & _PAST:
         return known
+    admitted = _admitted_counts(status)
     return replace(
         known,
-        pod_sets=tuple(_pod_set(meta, one) for one in spec.get("podSets") or ()),
+        pod_sets=tuple(_pod_set(meta, one, admitted) for one in spec.get("podSets") or ()),
         checks=checks,
         reserved="QuotaReserved" in said,
         evicted="Evicted" in said,
@@ -157,7 +158,13 @@ def _check(raw: Raw) -> CheckEntry:
     return CheckEntry(raw["name"], raw.get("state") or "", since, message, tuple(raw.get("podSetUpdates") or ()))
 
 
-def _pod_set(meta: Raw, raw: Raw) -> PodSetView:
+def _admitted_counts(status: Raw) -> dict[str, int]:
+    """Return how many pods of each set have quota, where that is said: with ``minCount`` Kueue may admit fewer."""
+    rows = (status.get("admission") or {}).get("podSetAssignments") or ()
+    return {str(one.get("name") or "main"): int(one["count"]) for one in rows if one.get("count") is not None}
+
+
+def _pod_set(meta: Raw, raw: Raw, admitted: Mapping[str, int]) -> PodSetView:
     template = raw.get("template") or {}
     given, name = template.get("metadata") or {}, str(raw.get("name") or "main")
     labels, annotations = given.get("labels") or {}, given.get("annotations") or {}
@@ -169,7 +176,8 @@ def _pod_set(meta: Raw, raw: Raw) -> PodSetView:
     except Exception as error:  # noqa: BLE001 -- the boundary of a template, which anyone may have written
         pod = Refusal(f"the template of its pods {name!r} cannot be read: {error!r}")
     says_wait, wrong = names.ANNOTATION_WAITED in annotations, gang_problem(labels, annotations)
-    return PodSetView(name, max(0, int(raw.get("count", 1))), pod, says_wait, wrong)
+    count = admitted.get(name, int(raw.get("count", 1)))
+    return PodSetView(name, max(0, count), pod, says_wait, wrong)
 
 
 def _is_held_back(condition: Raw) -> bool:

@@ -100,6 +100,11 @@ class TestOutlook:
         assert judged(wide, cluster(SIZE, SIZE)).outlook is Outlook.READY
         assert judged(make_workload(pod_set(count=2, cpu="2")), cluster(SIZE, 10)).outlook is Outlook.READY
 
+    def test_of_a_job_that_kueue_admits_in_part_as_many_nodes_as_that_needs(self) -> None:
+        admitted = {"admission": {"podSetAssignments": [{"name": "main", "count": 1}]}}
+        wide = make_workload(pod_set(count=2, cpu="3"), status=admitted)
+        assert judged(wide, cluster(SIZE, 10)).outlook is Outlook.READY
+
     def test_kinds_of_pods_share_the_room_of_a_node(self) -> None:
         two = make_workload(pod_set("master", 1, "3"), pod_set("worker", 1, "3"))
         assert judged(two, cluster(SIZE, 10)).outlook is Outlook.WAIT
