@@ -149,7 +149,7 @@ class CapDivision:
 
     def step(self, most: int, now: float) -> set[str]:
         """Give what is to be given, to so many nodes at most; returns those that are to be told something else."""
-        goal, changed, waiting = part_of(self.cap, self.percent, self.level), set[str](), dict[str, None]()
+        goal, changed, waiting = _something(part_of(self.cap, self.percent, self.level)), set[str](), dict[str, None]()
         while self._stale and len(changed) < most:
             node = next(iter(self._stale))
             del self._stale[node]
@@ -215,6 +215,12 @@ class CapDivision:
             self._held.pop(node, None)
         else:
             self._held[node], self._counted[node] = amounts, new
+
+
+def _something(goal: Amounts) -> Amounts:
+    """Return a share of which something can be asked some day, however many nodes there are."""
+    size, requests = (amount if amount is None else max(1, amount) for amount in goal)
+    return size, requests
 
 
 def _most(one: Amounts, other: Amounts) -> Amounts:

@@ -195,6 +195,22 @@ def fetches(one: Driven) -> list[bool]:
     return [row.fetching for row in one.gate.rows()]
 
 
+def test_who_waits_for_long_at_a_small_share_keeps_it() -> None:
+    async def test(one: Driven) -> None:
+        told = {"name": NAMES.bucket, "milliRequestsPerSecond": 1, "beginningMilliRequestsPerSecond": 0}
+        one.gate.set_shares([OriginShare.model_validate(told)])
+        await one.gate.enter(NAMES, 0)
+        second = one.ask("second")  # is due after 1,000 s
+        for _ in range(3):
+            await asyncio.sleep(320.0)
+            assert (fetches(one), one.names) == ([True], [])
+        await second
+        await asyncio.sleep(31.0)
+        assert fetches(one) == []
+
+    driven(test)
+
+
 def test_who_asks_for_little_needs_no_share() -> None:
     async def test(one: Driven) -> None:
         one.gate.set_shares([capped("https://s/b", 10, 10)])
