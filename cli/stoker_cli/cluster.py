@@ -95,6 +95,11 @@ class Cluster:
         """Return the pods of a Job that there are still."""
         return (await self._client.list(PODS, self.namespace, label_selector=f"job-name={name}")).items
 
+    async def pods_with(self, labels: str) -> Sequence[dict[str, Any]]:
+        """Return the pods with these labels that Stoker gave Datasets, and that there are still."""
+        selector = f"{labels},{names.LABEL_MANAGED}"
+        return (await self._client.list(PODS, self.namespace, label_selector=selector)).items
+
     async def node_cache(self, name: str) -> NodeCache | None:
         """Read a node's cache; None where there is none, and for who may not read it."""
         try:

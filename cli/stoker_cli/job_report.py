@@ -149,6 +149,14 @@ def of_pods(subject: tuple[str, str, str], phase: str, pods: Sequence[Object], e
     return JobReport(*subject, phase, known if pods else None, note)
 
 
+def phase_of(pods: Sequence[Object]) -> str:
+    """Return what pods of a job of any kind come to: they run as long as one does."""
+    phases = {(pod.get("status") or {}).get("phase") or "Pending" for pod in pods}
+    if phases <= {"Succeeded", "Failed"}:
+        return "Failed" if "Failed" in phases else "Succeeded"
+    return "Running" if phases != {"Pending"} else "Pending"
+
+
 def _held_seconds(pod: Object) -> float | None:
     """Return for how long a pod was held; 0 for one that came to its node without; None: it is held, or not known."""
     text = (pod["metadata"].get("annotations") or {}).get(names.ANNOTATION_RELEASED)

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 
 import click
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import Progress
 
 from stoker_cli.cluster import Target, connect
@@ -37,7 +36,7 @@ def _print(asked: list[AskedNode], *, about_one: bool) -> None:
         shown = [one for one in asked if one.answer is None or one.answer.datasets] or asked
     columns = DATASET_COLUMNS if about_one else NODE_COLUMNS
     lines = (one.dataset_row() if about_one else one.row() for one in shown)
-    console().print(table(columns, ([escape(word) for word in line] for line in lines)))
+    console().print(table(columns, lines))
     answered = sum(one.answer is not None for one in asked)
     left = f"; {len(asked) - len(shown)} do not have it" if len(shown) < len(asked) else ""
     click.echo(f"{answered} of {len(asked)} nodes answered{left}.", err=True)

@@ -17,8 +17,11 @@ OUTPUT = click.option("-o", "--output", type=click.Choice(["table", "json"]), de
 
 
 def console() -> Console:
-    """Open standard output, as wide as it is, or PIPE_WIDTH when nobody looks."""
-    return Console() if sys.stdout.isatty() else Console(width=PIPE_WIDTH)
+    """Open standard output, as wide as it is, or PIPE_WIDTH when nobody looks.
+
+    Nothing that is shown is taken for rich's markup: names of objects and patterns of paths have brackets.
+    """
+    return Console(markup=False) if sys.stdout.isatty() else Console(markup=False, width=PIPE_WIDTH)
 
 
 def print_json(value: object) -> None:

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from rich.markup import escape
-
 from stoker_api.nodecache import NodeCache, NodeOrderPlugin, NodePlugin
 from stoker_cli.tuning_rows import printable
 
@@ -28,7 +26,7 @@ class PluginOnNode:
         row = self.row
         counts = (str(row.rules), str(row.templates)) if isinstance(row, NodePlugin) else ("", "")
         words = (self.node, self.kind, row.name, row.package, *counts, row.message)
-        return tuple(escape(printable(word)) for word in words)
+        return tuple(printable(word) for word in words)
 
     def wire(self) -> dict[str, object]:
         """Return it as JSON."""

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -32,7 +31,7 @@ def profile_view(profile: Profile) -> RenderableType:
     if profile.quality:
         parts += ["", table(QUALITY_COLUMNS, quality_rows(profile))]
     if profile.notes:
-        parts += ["", *(escape(note) for note in profile.notes)]
+        parts += ["", *profile.notes]
     return Group(*parts)
 
 

@@ -11,19 +11,25 @@ from stoker_api.meta import format_bytes
 from stoker_api.node_workload import NodeWorkload
 from stoker_api.nodecache import NodeCache
 from stoker_cli import rows
+from stoker_cli.tuning_rows import printable
 from stoker_cli.why import PodExplanation
 
 BAR_WIDTH = 30  # columns; leaves room for the rest on an 80-column terminal
 
 
 def table(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> Table:
-    """Return a plain table as kubectl prints them."""
+    """Return a plain table as kubectl prints them; what is in it may be anyone's words."""
     out = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         out.add_column(column, overflow="fold", no_wrap=column in ("NAME", "NODE", "PHASE"))
     for line in lines:
-        out.add_row(*line)
+        out.add_row(*map(plain, line))
     return out
+
+
+def plain(text: str) -> str:
+    """Return others' text, of several lines perhaps, without signs that a terminal would obey."""
+    return "\n".join(map(printable, text.splitlines()))
 
 
 def datasets(items: Sequence[Dataset]) -> RenderableType:
@@ -48,7 +54,8 @@ def dataset(item: Dataset, caches: Sequence[NodeCache] = ()) -> RenderableType:
     title = f"{item.key}: {item.status.phase or 'Pending'}. {rows.message(item)}"
     head = (title, *rows.class_lines(item), *rows.path_lines(item), *rows.memory_lines(item), *rows.timing_lines(item))
     working = workloads(rows.readers(caches, item))
-    return Group(*head, bar, nodes, *working) if item.status.nodes else Group(*head, *working)
+    shown = map(plain, head)
+    return Group(*shown, bar, nodes, *working) if item.status.nodes else Group(*shown, *working)
 
 
 def workloads(known: Sequence[tuple[str, NodeWorkload]]) -> list[RenderableType]:
@@ -66,12 +73,12 @@ def node_caches(caches: Sequence[NodeCache]) -> RenderableType:
         parts += ["", table(("NODE", "DATASET", "PHASE", "WARM", "SHARE", "SPEED", "ETA", "CAME FROM"), held)]
     parts += workloads([(cache.metadata.name, item) for cache in caches for item in cache.status.workloads])
     below = [*rows.memory_of_nodes(caches), *rows.unconfined(caches)]
-    return Group(*parts, *(["", *below] if below else []))
+    return Group(*parts, *(["", *map(plain, below)] if below else []))
 
 
 def explanation(item: PodExplanation) -> RenderableType:
     """Return the sentences of `why`, then the events."""
-    parts: list[RenderableType] = [f"pod {item.pod}: {item.state}", *(f"  {line}" for line in item.lines)]
+    parts: list[RenderableType] = [plain(f"pod {item.pod}: {item.state}"), *(plain(f"  {line}") for line in item.lines)]
     if item.events:
         events = ((event["time"], event["reason"], event["message"]) for event in item.events)
         parts += ["", table(("TIME", "REASON", "MESSAGE"), events)]

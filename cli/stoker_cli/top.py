@@ -7,7 +7,6 @@ from typing import NamedTuple, Protocol
 
 import click
 from rich.live import Live
-from rich.markup import escape
 from rich.table import Table
 
 from stoker_api.node_workload import NodeWorkload
@@ -43,7 +42,7 @@ class TopRow(NamedTuple):
         gain = "" if row.gain_percent is None else f"{row.gain_percent:+d}%"
         stall = "" if row.stall_percent is None else f"{row.stall_percent}%"
         found = (row.pod, self.node, row.phase, epoch_words(row), number_words(row.items_per_second), stall)
-        return tuple(escape(printable(word)) or UNKNOWN for word in (*found, order_words(row), row.tuned, gain))
+        return tuple(printable(word) or UNKNOWN for word in (*found, order_words(row), row.tuned, gain))
 
     def wire(self) -> dict[str, object]:
         """Return it as JSON."""

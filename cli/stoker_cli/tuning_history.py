@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
-from rich.markup import escape
 
 from stoker_api.nodecache import NodeCache
 from stoker_api.times import format_time
@@ -76,7 +75,7 @@ def _told(entry: Object) -> tuple[str, str]:
 
 
 def _cells(*words: object) -> tuple[str, ...]:
-    return tuple(escape(printable(str(word))) or UNKNOWN for word in words)
+    return tuple(printable(str(word)) or UNKNOWN for word in words)
 
 
 def history_url(base: str, about: str, kind: str | None, limit: int) -> str:

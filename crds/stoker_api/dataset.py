@@ -309,6 +309,10 @@ class Dataset(Resource):
         PrinterColumn(name="Version", type="string", json_path=".status.versionShort", priority=1),
         PrinterColumn(name="Speed", type="string", json_path=".status.speed", priority=1),
         PrinterColumn(name="ETA", type="string", json_path=".status.eta", priority=1),
+        PrinterColumn(name="Warm By", type="string", json_path=".status.warmBy", priority=1),
+        PrinterColumn(
+            name="On Time", type="string", json_path='.status.conditions[?(@.type=="OnTime")].status', priority=1
+        ),
     )
 
     spec: DatasetSpec

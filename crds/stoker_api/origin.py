@@ -103,8 +103,8 @@ class NodeOrigin(Model):
     fetching: Annotated[
         bool,
         Field(
-            description="It has asked it within the last half minute, and within five minutes for more than every node "
-            "may without being given a share."
+            description="It has asked it within the last half minute, or waits to, and within five minutes for more "
+            "than every node may without being given a share."
         ),
     ] = False
     bytes_per_second: Annotated[int, Field(description="That it asks for, to one digit.", json_schema_extra=_INT64)] = 0

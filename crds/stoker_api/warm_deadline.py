@@ -8,10 +8,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue
 
 from stoker_api.meta import Model, cel_rule
+from stoker_api.times import format_time
 
 DAILY_PATTERN = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
 ZONE_PATTERN = r"^[A-Za-z][A-Za-z0-9+_-]*(/[A-Za-z0-9+_-]+)*$"
 _DAILY_HINT = "is not a time of day: write for example 08:00"
+_TIME_EXAMPLE = "write for example 2026-11-24T08:00:00Z"
 _ZONE_HINT = "is not the name of a time zone: write for example Europe/Berlin"
 
 
@@ -33,9 +35,18 @@ def _checked_zone(name: str) -> str:
 
 
 def _checked_time(text: str) -> str:
-    if datetime.fromisoformat(text).tzinfo is None:
-        raise ValueError(f"{text!r} names no time zone: write for example 2026-11-24T08:00:00Z")
+    try:
+        time = _read_time(text)
+        format_time(time.timestamp())  # a year that only another zone has cannot be shown in UTC
+    except (ValueError, OverflowError, OSError) as error:
+        raise ValueError(f"{text!r} is no time that can be: {_TIME_EXAMPLE}") from error
+    if time.tzinfo is None:
+        raise ValueError(f"{text!r} names no time zone: {_TIME_EXAMPLE}")
     return text
+
+
+def _read_time(text: str) -> datetime:
+    return datetime.fromisoformat(text.upper())  # RFC 3339 knows t and z, too
 
 
 def _rule(pattern: str, hint: str) -> dict[str, JsonValue]:
@@ -88,7 +99,7 @@ class WarmDeadline(Model):
         None where neither is given, as the API server would not take it.
         """
         if self.at is not None:
-            return datetime.fromisoformat(self.at).timestamp()
+            return _read_time(self.at).timestamp()
         return None if self.daily is None else _next(self.daily, self.time_zone or "UTC", now)
 
 

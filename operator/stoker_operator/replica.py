@@ -12,6 +12,7 @@ from stoker_kube.api import Kube
 from stoker_kube.errors import KubeError
 from stoker_kube.lease import LeaderElection
 from stoker_operator import metrics
+from stoker_operator.clock_watch import until_set_back
 from stoker_operator.core import installed_names
 from stoker_operator.core.nearness import ClusterNeighbours
 from stoker_operator.core.origin_policy import OriginPolicy
@@ -134,12 +135,20 @@ class Replica:
         work = asyncio.create_task(leader.run(self._front_door.wait_whole, stop), name="leader")
         lost = asyncio.create_task(election.lost.wait(), name="lease-lost")
         ended = asyncio.create_task(_grace(stop), name="stop-grace")
-        await asyncio.wait({work, lost, ended}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (lost, ended):
+        set_back = asyncio.create_task(until_set_back(), name="clock")
+        await asyncio.wait({work, lost, ended, set_back}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (lost, ended, set_back):
             task.cancel()
         if election.lost.is_set():
             work.cancel()
             raise LeadershipLostError("the Lease was lost: another replica may act, so this process ends")
+        if set_back.done() and not work.done():
+            work.cancel()
+            await asyncio.wait({work}, timeout=STOP_SECONDS)  # who takes over begins at once
+            sentence = (
+                f"the clock was set back by {set_back.result():.0f} s, and what was noted by it would be waited for"
+            )
+            raise LeadershipLostError(f"{sentence}: this process hands over and ends")
         if not work.done():
             log.warning("the leader's work did not end within %.0f s and is cut off", STOP_SECONDS)
             work.cancel()

@@ -303,6 +303,8 @@ def _warm(facts: _Facts) -> Verdict:
     figures, spec = facts.figures, facts.plan.dataset.spec
     if not facts.version:
         return False, facts.listed[1], "nothing can be fetched before the source is listed"
+    if not figures.desired and spec.cache.replicas != 0 and not spec.warm.nodes and facts.deletion is None:
+        return False, Reason.NO_NODES, _no_nodes(facts)  # of all nodes, or of a share of them
     if not figures.desired:
         return False, Reason.ON_DEMAND, "no node has to hold it: bytes come when pods read them"
     if facts.plan.placement.over_quota and len(figures.targets) < figures.desired:

@@ -17,12 +17,14 @@ class WarmWork:
     """What is to be warmed. ``size`` and ``files``: of the version, or of what ``warm.paths`` names.
 
     ``here``: bytes of it on each node that is to hold it. ``peers``: nodes take from each other what one of them has.
+    ``given``: all of it, by nodes that will not keep it.
     """
 
     size: int
     files: int
     here: Sequence[int]
     peers: bool = False
+    given: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +51,14 @@ def forecast(work: WarmWork, terms: OriginTerms = NO_TERMS) -> WarmForecast:
 
     Bytes: what each node lacks, summed; with ``peers`` what the node with most of it lacks, since others give the rest.
     Requests: a GET for each file and for each whole chunk, at the most. Seconds: the slowest of the source's two caps,
-    and of the node that lacks most at the measured rate; None where none of them is known.
+    and of the node that lacks most at the measured rate; None where none of them is known, or others give all of it at
+    a rate that is not.
     """
     lacking = [max(0, work.size - here) for here in work.here]
-    bytes_left = (min(lacking, default=0) if work.peers else sum(lacking)) if work.size else 0
+    most = max(lacking, default=0)
+    bytes_left = _from_source(work, lacking)
     requests = _requests(work, bytes_left)
-    seconds = _seconds(terms, bytes_left, requests, max(lacking, default=0))
+    seconds = _seconds(terms, bytes_left, requests, most)
     cost = bytes_left / _GB * terms.price_per_gb + requests / 1000 * terms.price_per_1000_requests
     priced = terms.price_per_gb > 0 or terms.price_per_1000_requests > 0
     found = WarmForecast(
@@ -63,14 +67,20 @@ def forecast(work: WarmWork, terms: OriginTerms = NO_TERMS) -> WarmForecast:
         seconds=None if seconds is None else _rounded(seconds),
         cost=f"{cost:.2f} {terms.currency}".strip() if priced else "",
     )
-    return found.model_copy(update={"message": sentence(found)})
+    return found.model_copy(update={"message": _sentence(found) if most else "nothing is left to fetch"})
 
 
-def sentence(found: WarmForecast) -> str:
+def _from_source(work: WarmWork, lacking: Sequence[int]) -> int:
+    if work.given:
+        return 0
+    return min(lacking, default=0) if work.peers else sum(lacking)
+
+
+def _sentence(found: WarmForecast) -> str:
     """Write ``12.0 GiB from the source in about 1,600 requests, about 3m20s, about 1.08 USD``."""
-    if not found.origin_bytes and not found.seconds:
-        return "nothing is left to fetch"
     parts = [f"{format_bytes(found.origin_bytes)} from the source in about {found.origin_requests:,} requests"]
+    if not found.origin_bytes:
+        parts = ["nothing from the source, as neighbours have all of it"]
     time = "for a time that no rate is known for yet"
     parts.append(time if found.seconds is None else f"about {format_duration(found.seconds)}")
     if found.cost:
@@ -91,6 +101,8 @@ def _seconds(terms: OriginTerms, bytes_left: int, requests: int, lacking_most: i
         (requests, terms.requests_per_second),
         (lacking_most, terms.node_rate),
     )
+    if lacking_most and not bytes_left and not terms.node_rate:
+        return None
     times = [amount / rate for amount, rate in limits if rate]
     return max(times, default=None)
 

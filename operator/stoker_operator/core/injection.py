@@ -12,6 +12,7 @@ from stoker_api.pod_hints import hint_attributes
 from stoker_operator.core import propagation, report_injection
 from stoker_operator.core.annotations import DatasetRequest, PodRequest, Refusal, is_inside, parse_request
 from stoker_operator.core.catalog import Catalog, CatalogEntry, effective_mode, find_entries
+from stoker_operator.core.gang_request import gang_problem
 from stoker_operator.core.pod_template import CONTAINER_LISTS
 from stoker_operator.core.report_injection import ReportVolumeRequest
 from stoker_operator.core.sampling_injection import sampling_attributes
@@ -30,9 +31,12 @@ def decide_injection(pod: Raw, namespace: str, catalog: Catalog, *, reports: boo
     ``namespace/name`` to Datasets. ``reports``: pods get a way to report what they do. Applying the patch and deciding
     again gives ().
     """
-    request = parse_request(pod.get("metadata", {}).get("annotations") or {}, namespace)
+    metadata = pod.get("metadata", {})
+    request = parse_request(metadata.get("annotations") or {}, namespace)
     if isinstance(request, Refusal):
         return request
+    if (gang := gang_problem(metadata.get("labels") or {}, metadata.get("annotations") or {})) is not None:
+        return gang
     entries = find_entries(request, namespace, catalog)
     if isinstance(entries, Refusal):
         return entries

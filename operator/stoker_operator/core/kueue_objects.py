@@ -9,6 +9,7 @@ from stoker_api import names
 from stoker_api.meta import parse_duration
 from stoker_api.times import parse_time
 from stoker_operator.core.annotations import Refusal
+from stoker_operator.core.gang_request import gang_problem
 from stoker_operator.core.views import PodView, parse_pod
 
 Raw = Mapping[str, Any]
@@ -61,13 +62,15 @@ class CheckEntry:
 class PodSetView:
     """Pods that are alike: a pod as it would be made, or why that cannot be read, and how many.
 
-    ``says_wait``: its template has the annotation that tells of an earlier wait, whoever wrote it.
+    ``says_wait``: its template has the annotation that tells of an earlier wait, whoever wrote it. ``gang_problem``:
+    why the webhook would refuse what it says of its gang.
     """
 
     name: str
     count: int
     pod: PodView | Refusal
     says_wait: bool = False
+    gang_problem: Refusal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +127,10 @@ def parse_workload(raw: Raw) -> QueuedWorkload:
     checks = tuple(_check(one) for one in status.get("admissionChecks") or ())
     if not checks or meta.get("deletionTimestamp") or spec.get("active") is False or said & _PAST:
         return known
+    admitted = _admitted_counts(status)
     return replace(
         known,
-        pod_sets=tuple(_pod_set(meta, one) for one in spec.get("podSets") or ()),
+        pod_sets=tuple(_pod_set(meta, one, admitted) for one in spec.get("podSets") or ()),
         checks=checks,
         reserved="QuotaReserved" in said,
         evicted="Evicted" in said,
@@ -154,19 +158,26 @@ def _check(raw: Raw) -> CheckEntry:
     return CheckEntry(raw["name"], raw.get("state") or "", since, message, tuple(raw.get("podSetUpdates") or ()))
 
 
-def _pod_set(meta: Raw, raw: Raw) -> PodSetView:
+def _admitted_counts(status: Raw) -> dict[str, int]:
+    """Return how many pods of each set have quota, where that is said: with ``minCount`` Kueue may admit fewer."""
+    rows = (status.get("admission") or {}).get("podSetAssignments") or ()
+    return {str(one.get("name") or "main"): int(one["count"]) for one in rows if one.get("count") is not None}
+
+
+def _pod_set(meta: Raw, raw: Raw, admitted: Mapping[str, int]) -> PodSetView:
     template = raw.get("template") or {}
     given, name = template.get("metadata") or {}, str(raw.get("name") or "main")
-    labels = (given.get("labels") or {}) | {names.LABEL_MANAGED: "true"}
-    made = {"namespace": meta["namespace"], "name": f"{meta['name']}-{name}", "labels": labels}
-    made |= {"annotations": given.get("annotations") or {}, "creationTimestamp": meta.get("creationTimestamp")}
+    labels, annotations = given.get("labels") or {}, given.get("annotations") or {}
+    made = {"namespace": meta["namespace"], "name": f"{meta['name']}-{name}", "annotations": annotations}
+    made |= {"labels": labels | {names.LABEL_MANAGED: "true"}, "creationTimestamp": meta.get("creationTimestamp")}
     pod: PodView | Refusal
     try:
         pod = parse_pod({"metadata": made, "spec": template.get("spec") or {}})
     except Exception as error:  # noqa: BLE001 -- the boundary of a template, which anyone may have written
         pod = Refusal(f"the template of its pods {name!r} cannot be read: {error!r}")
-    says_wait = names.ANNOTATION_WAITED in (given.get("annotations") or {})
-    return PodSetView(name, max(0, int(raw.get("count", 1))), pod, says_wait)
+    says_wait, wrong = names.ANNOTATION_WAITED in annotations, gang_problem(labels, annotations)
+    count = admitted.get(name, int(raw.get("count", 1)))
+    return PodSetView(name, max(0, count), pod, says_wait, wrong)
 
 
 def _is_held_back(condition: Raw) -> bool:

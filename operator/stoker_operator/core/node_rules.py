@@ -101,9 +101,16 @@ def _is_for(taint: Taint, key: str | None, operator: str | None, value: str | No
     return key == taint.key and (value or "") == taint.value
 
 
+def _integer(text: str) -> int:
+    """Read an integer as the scheduler does. Raises ValueError: Python reads 1_000 too, which a label may be."""
+    if "_" in text:
+        raise ValueError(text)
+    return int(text)
+
+
 def _compare(value: str | None, values: Sequence[str], operator: str) -> bool:
     try:
-        left, right = int(value or ""), int(values[0])
+        left, right = _integer(value or ""), _integer(values[0])
     except (ValueError, IndexError):
         return False
     return left > right if operator == "Gt" else left < right

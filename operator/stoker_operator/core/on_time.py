@@ -17,28 +17,31 @@ _CALM = 0.9
 class WarmOutlook:
     """How far a warm-up is. ``eta``: seconds that are left at the measured rates; None: there are none yet.
 
-    ``forecast``: seconds that it should take, where nothing moves yet; None: not known either.
+    ``forecast``: seconds that it should take, where nothing moves yet; None: not known either. ``homeless``: replicas
+    that no node is there for.
     """
 
     done: bool
     paused: bool
     eta: float | None = None
     forecast: float | None = None
+    homeless: int = 0
 
 
 def due_time(dataset: Dataset, now: float) -> float | None:
     """Return by when it is to be warm, in seconds since the epoch; None: no deadline.
 
-    A time of day that was missed stays until it is warm; after that the next one counts.
+    A time of day that was missed stays until it is warm; after that the next one counts. One that is later than that
+    was worked out while a clock was ahead.
     """
     if (deadline := dataset.spec.warm.deadline) is None:
         return None
     last, status = parse_time(dataset.status.warm_by), dataset.status
     warm = find(status.conditions, ConditionType.WARM)
     same = status.observed_generation == dataset.metadata.generation
-    if deadline.daily is not None and last and same and not (warm and warm.status == "True"):
-        return last
-    return deadline.due(now)
+    due = deadline.due(now)
+    missed = deadline.daily is not None and same and not (warm and warm.status == "True")
+    return last if missed and due is not None and 0.0 < last < due else due
 
 
 def set_on_time(
@@ -54,6 +57,9 @@ def set_on_time(
         out.set(ConditionType.ON_TIME, False, Reason.DEADLINE_MISSED, f"{by}, and it is not warm yet")
     elif progress.paused:
         out.set(ConditionType.ON_TIME, False, Reason.PAUSED, f"{by}, and warming is paused (warm.paused)")
+    elif progress.homeless:
+        sentence = f"{by}, and no node is left for {progress.homeless} of its replicas: add nodes, or ask for fewer"
+        out.set(ConditionType.ON_TIME, False, Reason.DEADLINE_AT_RISK, sentence)
     else:
         _by_rate(out, find(old, ConditionType.ON_TIME), by, progress, due - now)
 

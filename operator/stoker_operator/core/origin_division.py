@@ -142,12 +142,14 @@ class CapDivision:
     def settle_old(self, now: float) -> None:
         """Take those who were given less a while ago to hold to it."""
         for waiting, seconds in ((self._since, CONFIRM), (self._untold, UNTOLD)):
+            if waiting and next(reversed(waiting.values())) > now:  # the clock was set back: they wait from now on
+                waiting.update({node: min(since, now) for node, since in waiting.items()})
             while waiting and (node := next(iter(waiting))) and now - waiting[node] >= seconds:
                 self._settle(node)
 
     def step(self, most: int, now: float) -> set[str]:
         """Give what is to be given, to so many nodes at most; returns those that are to be told something else."""
-        goal, changed, waiting = part_of(self.cap, self.percent, self.level), set[str](), dict[str, None]()
+        goal, changed, waiting = _something(part_of(self.cap, self.percent, self.level)), set[str](), dict[str, None]()
         while self._stale and len(changed) < most:
             node = next(iter(self._stale))
             del self._stale[node]
@@ -213,6 +215,12 @@ class CapDivision:
             self._held.pop(node, None)
         else:
             self._held[node], self._counted[node] = amounts, new
+
+
+def _something(goal: Amounts) -> Amounts:
+    """Return a share of which something can be asked some day, however many nodes there are."""
+    size, requests = (amount if amount is None else max(1, amount) for amount in goal)
+    return size, requests
 
 
 def _most(one: Amounts, other: Amounts) -> Amounts:

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from stoker_api.nodecache import NodeCache
-from stoker_api.origin import NodeOrigin, OriginNames, OriginShare, endpoint_of
+from stoker_api.origin import MOST_ORIGINS, NodeOrigin, OriginNames, OriginShare, endpoint_of
 from stoker_api.times import parse_time
 from stoker_operator.core.changed_keys import changed_keys
 from stoker_operator.core.origin_division import Amounts, CapDivision, level_for, part_of, to_share
@@ -15,10 +15,11 @@ from stoker_operator.core.origin_slowdown import CALM, Slowdown
 
 # Hundredths of a cap: for the nodes that fetch, and for what each of the others may begin with before the operator has
 # heard of it. Two are left for the moments in which nodes come.
-_FETCHING, _BEGINNING = 90, 8
+FETCHING, _BEGINNING = 90, 8
 # Shares that are written a second at most, so that a SlowDown in a cluster of thousands is no storm of writes.
 _WRITES, _MOST_SAVED = 40.0, 80.0
 _AGAIN = 1.0  # seconds until what is not given yet is tried again
+_MOST_BUCKETS = 4 * MOST_ORIGINS  # of one node, of which is remembered when it was told last
 _RECENT = 60.0  # seconds: what a new leader finds that is older, the one before it has answered
 _Rates = tuple[int, int]
 
@@ -59,12 +60,12 @@ class OriginLedger:
 
     def __init__(self, policy: OriginPolicy) -> None:
         self._policy: Final = policy
-        self._divisions: Final = {name: CapDivision(_FETCHING, cap=cap) for name, cap in policy.by_name.items()}
+        self._divisions: Final = {name: CapDivision(FETCHING, cap=cap) for name, cap in policy.by_name.items()}
         self._slowdowns: Final[dict[str, Slowdown]] = {}
         self._caches: Mapping[str, NodeCache] = {}
         self._fetching: Final[dict[str, frozenset[str]]] = {}  # origins that each node asks
         self._rates: Final[dict[str, dict[str, _Rates]]] = {}  # of buckets, by node
-        self._throttled: Final[dict[tuple[str, str], str]] = {}  # when a node was told last, by node and bucket
+        self._throttled: Final[dict[str, dict[str, str]]] = {}  # when a node was told last, by node and bucket
         self._level = 1
         self._beginning: Mapping[str, OriginShare] = MappingProxyType({})
         self._by_node: Final[dict[str, Mapping[str, OriginShare]]] = {}
@@ -118,10 +119,13 @@ class OriginLedger:
 
     def _listen(self, node: str, row: NodeOrigin, now: float) -> None:
         """Take a SlowDown that this node has not told of before; what an earlier leader was told long ago is over."""
-        told, key = row.throttled_at, (node, row.name)
-        if told is None or self._throttled.get(key) == told:
+        told, known_of = row.throttled_at, self._throttled.get(node, {})
+        if told is None or known_of.get(row.name) == told:
             return
-        self._throttled[key] = told
+        known_of = self._throttled.setdefault(node, known_of)
+        known_of[row.name] = told
+        if len(known_of) > _MOST_BUCKETS:  # a node may name others each time: the one it named first is forgotten
+            del known_of[next(iter(known_of))]
         if node not in self._caches and parse_time(told) <= now - _RECENT:
             return
         own = self._policy.by_name.get(row.name, NO_CAP)
@@ -182,11 +186,10 @@ class OriginLedger:
 
     def _forget(self, node: str) -> None:
         self._fetching.pop(node, None)
+        self._throttled.pop(node, None)
         self._unmeasure(node, set())
         for division in self._divisions.values():
             division.forget(node)
-        for key in [key for key in self._throttled if key[0] == node]:
-            del self._throttled[key]
 
     # What they are told
 

@@ -14,6 +14,7 @@ from stoker_api.meta import Model, Quantity, parse_quantity
 from stoker_api.origin import ALL_ORIGINS, MOST_ORIGINS, OriginNames, bucket_name, endpoint_name
 
 _MOST_REQUESTS = 10_000_000  # a second, of any store
+_LEAST_BYTES = 100_000  # a second: with less all nodes wait, and a forgotten suffix is meant
 _MOST_PRICE = 1_000_000.0
 _BUCKET = r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$"
 _PRICE = Annotated[float | None, Field(ge=0, le=_MOST_PRICE)]
@@ -36,10 +37,18 @@ class _Row(Model):
     model_config = ConfigDict(extra="forbid")
 
 
+def _checked_rate(text: str) -> str:
+    if parse_quantity(text) < _LEAST_BYTES:
+        raise ValueError(
+            f"{text!r} a second would stop all that fetch: write for example 500Mi, or nothing for no limit"
+        )
+    return text
+
+
 class CapLimits(_Row):
     """The most bytes and requests a second."""
 
-    bytes_per_second: Quantity | None = None
+    bytes_per_second: Annotated[Quantity, AfterValidator(_checked_rate)] | None = None
     requests_per_second: Annotated[int | None, Field(ge=1, le=_MOST_REQUESTS)] = None
 
     @property

@@ -36,13 +36,14 @@ class Slowdown:
 
     def again(self, now: float) -> bool:
         """Take another SlowDown; tells whether it is more than an echo of the last."""
-        if now - self.lowered < _TOGETHER:
+        if 0.0 <= now - self.lowered < _TOGETHER:  # less than nothing: the clock was set back
             return False
         self.factor, self.lowered, self.raised = max(_LEAST, self.factor * _LESS), now, now
         return True
 
     def rise(self, now: float) -> None:
         """Take a step up where it has been calm for long enough."""
+        self.raised = min(self.raised, now)  # else a clock that was set back holds it up
         if now - self.raised >= CALM:
             self.factor, self.raised = self.factor * _MORE, now
 

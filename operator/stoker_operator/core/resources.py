@@ -34,6 +34,19 @@ class Resources:
         extended = {name: self.extended.get(name, 0) - other.extended.get(name, 0) for name in names}
         return Resources(self.cpu_milli - other.cpu_milli, self.memory - other.memory, self.pods - other.pods, extended)
 
+    def times(self, count: int) -> "Resources":
+        """Return so many of it."""
+        extended = {name: amount * count for name, amount in self.extended.items()}
+        return Resources(self.cpu_milli * count, self.memory * count, self.pods * count, extended)
+
+    def room_for(self, request: "Resources", most: int) -> int:
+        """Return how many pods with this request fit, ``most`` at the most."""
+        if not self.covers(request):
+            return 0
+        plain = ((self.cpu_milli, request.cpu_milli), (self.memory, request.memory), (self.pods, request.pods))
+        others = ((self.extended.get(name, 0), count) for name, count in request.extended.items())
+        return min([most, *(free // asked for free, asked in (*plain, *others) if asked)])
+
     def covers(self, request: "Resources") -> bool:
         """Tell whether a pod with this request fits. As in the scheduler, what is not asked for is not compared."""
         plain = (

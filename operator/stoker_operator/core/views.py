@@ -286,7 +286,7 @@ def _with_details(
         scheduling=annotations.get(names.ANNOTATION_SCHEDULING, ""),
         max_wait=annotations.get(names.ANNOTATION_MAX_WAIT, ""),
         gang=labels.get(names.LABEL_GANG, ""),
-        gang_size=_number(size),
+        gang_size=read_gang_size(size),
         node_selector=dict(spec.get("nodeSelector") or {}),
         affinity=spec.get("affinity") or {},
         tolerations=tuple(spec.get("tolerations") or ()),
@@ -300,6 +300,11 @@ def _with_details(
         released=annotations.get(names.ANNOTATION_RELEASED, ""),
         owner=_owner(meta),
     )
+
+
+def read_gang_size(text: str) -> int:
+    """Read how many pods a gang has; 0 where the annotation does not say."""
+    return _number(text)
 
 
 def _number(text: str) -> int:

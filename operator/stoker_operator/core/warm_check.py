@@ -91,7 +91,7 @@ def _needs(workload: QueuedWorkload, view: ClusterView, now: float) -> list[PodN
 
 
 def _need(one: PodSetView, pod: PodView, view: ClusterView, now: float) -> PodNeed | StartVerdict:
-    request = read_request(pod)
+    request = read_request(pod) if one.gang_problem is None else one.gang_problem
     if isinstance(request, Refusal):
         return StartVerdict(Outlook.REFUSED, f"pods {one.name!r}: {request.sentence}")
     demand = read_demand(pod, view, now)
@@ -137,22 +137,23 @@ def _outlook(seats: Sequence[Seats], terms: WarmTerms, now: float) -> tuple[Outl
         return Outlook.READY, "its pods wait for no Dataset", False
     missing, whole = missing_data(seats), all(one.choices for one in seats)
     demands = [one.need.demand for one in seats]
+    progress = _describe(missing, demands)
     data = " and ".join(dict.fromkeys(demand.names for demand in demands))
     if whole and missing.is_warm:
         return Outlook.READY, f"warm: {data}; {_where(seats)}", False
     if whole and missing.within(terms.within):
         within = format_duration(terms.within)
-        return Outlook.READY, f"{data} will be warm within {within}: {_describe(missing)}", False
+        return Outlook.READY, f"{data} will be warm within {within}: {progress}", False
     patient = any(demand.mode is SchedulingMode.REQUIRE for demand in demands)
     overdue = any(now >= demand.deadline for demand in demands)
     shown = not whole and any(now >= demand.since + SHOWN_AFTER for demand in demands)
     if not patient and overdue:
-        return Outlook.READY, f"maxWait passed before {data} was warm: {_describe(missing)}", True
+        return Outlook.READY, f"maxWait passed before {data} was warm: {progress}", True
     if not patient and shown:
         why = f"no node fits its pods: let go before {data} is warm, so that an autoscaler sees them"
         return Outlook.READY, why, True
     hindrances = [text for demand in demands for text in (*_unlisted(demand), *explain.hindrances(demand))]
-    what = _describe(missing) if whole else "no ready node with Stoker's sidecar fits its pods and may hold the data"
+    what = progress if whole else "no ready node with Stoker's sidecar fits its pods and may hold the data"
     until = explain.until_when(demands[0], overdue=overdue)
     parts = [what, *dict.fromkeys(hindrances), "its quota is left to others", until]
     return Outlook.WAIT, f"waiting for {data}: {'; '.join(parts)}", False
@@ -162,10 +163,19 @@ def _unlisted(demand: PodDemand) -> list[str]:
     return [f"{dataset.key} is not listed yet" for dataset in demand.datasets if not dataset.status.version]
 
 
-def _describe(missing: MissingData) -> str:
-    eta = "the time is not known yet" if missing.eta is None else f"{format_duration(missing.eta)} at the present rate"
+def _describe(missing: MissingData, demands: Sequence[PodDemand]) -> str:
+    eta = _foreseen(demands) if missing.eta is None else f"{format_duration(missing.eta)} at the present rate"
     done = f"{missing.warm} of {missing.nodes} nodes that its pods need are warm"
     return f"{done}; {format_bytes(missing.left_bytes)} left, {eta}"
+
+
+def _foreseen(demands: Sequence[PodDemand]) -> str:
+    """Say what the forecasts of the Datasets come to, where nothing moves yet."""
+    some = [dataset.status.forecast for demand in demands for dataset in demand.datasets if dataset.status.forecast]
+    seconds = [one.seconds for one in some if one.seconds is not None]
+    if not seconds or len(seconds) < len(some):
+        return "the time is not known yet"
+    return f"about {format_duration(max(seconds))} by the forecast"
 
 
 def _where(seats: Sequence[Seats]) -> str:

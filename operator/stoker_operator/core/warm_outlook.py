@@ -10,6 +10,7 @@ from stoker_operator.core.conditions import ConditionSet, find
 from stoker_operator.core.figures import Figures
 from stoker_operator.core.forecast import OriginTerms, WarmWork, forecast
 from stoker_operator.core.on_time import WarmOutlook, set_on_time
+from stoker_operator.core.origin_ledger import FETCHING
 from stoker_operator.core.plan import DatasetPlan, give_each_other, wants_warming
 from stoker_operator.core.views import ClusterView
 
@@ -25,8 +26,14 @@ def forecast_of(view: ClusterView, plan: DatasetPlan, figures: Figures) -> WarmF
         return None
     files = figures.part.files if figures.part is not None else figures.files
     unheard = figures.desired - len(figures.here)  # nodes that are still to be chosen, or have said nothing of it
-    together = figures.desired > 1 and give_each_other(view, plan)
-    work = WarmWork(size, files or 0, (*figures.here, *([0] * unheard)), peers=together)
+    together, leaving = give_each_other(view, plan), bool(plan.placement.sources)
+    work = WarmWork(
+        size,
+        files or 0,
+        (*figures.here, *([0] * unheard)),
+        peers=together and figures.desired > 1,
+        given=together and leaving,
+    )
     return forecast(work, _terms(view, plan, figures))
 
 
@@ -36,7 +43,8 @@ def set_outlook(
     """Say whether it will be warm in time, and whether its source asked for less."""
     eta = figures.eta if figures.speed else None
     paused = plan.dataset.spec.warm.paused or not wants_warming(plan)
-    progress = WarmOutlook(figures.all_done, paused, eta, left.seconds if left is not None else None)
+    homeless = max(0, figures.desired - len(figures.targets))
+    progress = WarmOutlook(figures.all_done, paused, eta, left.seconds if left is not None else None, homeless)
     set_on_time(out, plan.dataset.status.conditions, plan.due, progress, now)
     names = origin_names(plan.dataset.spec.source)
     if names is not None and names.bucket in view.shares.slowed:
@@ -55,10 +63,9 @@ def _terms(view: ClusterView, plan: DatasetPlan, figures: Figures) -> OriginTerm
     policy = view.origin_policy
     size, requests = policy.price_of(names)
     caps = [cap for name in names.all if (cap := policy.by_name.get(name)) is not None]
-    requests_cap = _lowest(cap.milli_requests_per_second for cap in caps)
     return OriginTerms(
-        bytes_per_second=_lowest(cap.bytes_per_second for cap in caps),
-        requests_per_second=None if requests_cap is None else requests_cap / 1000,
+        bytes_per_second=_given(cap.bytes_per_second for cap in caps),
+        requests_per_second=_given((cap.milli_requests_per_second for cap in caps), 1000),
         node_rate=_node_rate(figures),
         price_per_gb=size,
         price_per_1000_requests=requests,
@@ -66,8 +73,10 @@ def _terms(view: ClusterView, plan: DatasetPlan, figures: Figures) -> OriginTerm
     )
 
 
-def _lowest(amounts: Iterable[int | None]) -> int | None:
-    return min((amount for amount in amounts if amount is not None), default=None)
+def _given(amounts: Iterable[int | None], parts: int = 1) -> float | None:
+    """Return what of the lowest cap is given to the nodes that fetch; ``parts``: of one that the amounts are."""
+    lowest = min((amount for amount in amounts if amount is not None), default=None)
+    return None if lowest is None else lowest * FETCHING / (100 * parts)
 
 
 def _node_rate(figures: Figures) -> float | None:

@@ -96,10 +96,10 @@ class WarmSupply:
             keys = constraints_key(need.pod), room_key(need.pod.requests)
             feasible = yield from self._feasible_nodes(need.pod, keys)
             holders = yield from self._ranked(need, feasible, keys)
-            choices, homeless = self._take(need, need.count, holders, free)
+            choices, homeless = yield from self._take(need, need.count, holders, free)
             if homeless:
                 known = {row.node for row in holders}
-                more, homeless = self._take(need, homeless, _others(need.demand, feasible, known), free)
+                more, homeless = yield from self._take(need, homeless, _others(need.demand, feasible, known), free)
                 choices += more
             found.append(Seats(need, tuple(choices), homeless))
             yield
@@ -107,18 +107,18 @@ class WarmSupply:
 
     def _take(
         self, need: PodNeed, count: int, rows: Iterable[NodeChoice], free: dict[str, Resources]
-    ) -> tuple[list[NodeChoice], int]:
+    ) -> Generator[None, None, tuple[list[NodeChoice], int]]:
+        """Seat so many pods, all of a node at once: a job may have a million of them."""
         requests, chosen = need.pod.requests, list[NodeChoice]()
-        for row in rows:
+        for at, row in enumerate(rows):
             left = free.get(row.node, self._view.nodes[row.node].allocatable)
-            before = count
-            while count and left.covers(requests):
-                left, count = left.minus(requests), count - 1
-            if count < before:
-                free[row.node] = left
+            if taken := left.room_for(requests, count):
+                free[row.node], count = left.minus(requests.times(taken)), count - taken
                 chosen.append(row)
             if not count:
                 break
+            if at % _STEP == _STEP - 1:
+                yield
         return chosen, count
 
     def _feasible_nodes(self, pod: PodView, keys: tuple[str, ...]) -> Generator[None, None, Mapping[str, NodeView]]:

@@ -8,6 +8,8 @@ from contextlib import suppress
 from aiohttp import web
 
 BLOCK = 1024 * 1024
+# Seconds beside what the bytes take, after which who asked gives up: see Waits of stoker_sidecar.fetcher.download.
+PATIENCE = 10.0
 # Waited for before so many bytes are sent.
 Pace = Callable[[int], Awaitable[None]]
 
@@ -24,10 +26,12 @@ async def send_file(
     offset: int = 0,
     length: int = -1,
     pace: Pace = _at_once,
+    slowest: float = 0.0,
 ) -> web.StreamResponse:
     """Send a file of a descriptor, which stays the caller's to close. ``kind``: its Content-Type.
 
-    ``offset`` and ``length`` in bytes; -1: to its end. ``pace``: waited for before so many bytes are sent.
+    ``offset`` and ``length`` in bytes; -1: to its end. ``pace``: waited for before so many bytes are sent. ``slowest``:
+    bytes a second at which who asked has to take them, or the connection is broken off; 0: it may take any time.
     """
     if length < 0:
         length = os.fstat(descriptor).st_size - offset
@@ -37,11 +41,17 @@ async def send_file(
     response = web.StreamResponse(headers={"Content-Type": kind, "Content-Length": str(length)})
     await response.prepare(request)
     sent = 0
-    with suppress(ConnectionError):  # who asked has gone away
-        while block := await read_block(descriptor, min(BLOCK, length - sent), offset + sent):
-            await pace(len(block))
-            await response.write(block)
-            sent += len(block)
+    try:
+        async with asyncio.timeout(PATIENCE + length / slowest if slowest else None):
+            while block := await read_block(descriptor, min(BLOCK, length - sent), offset + sent):
+                await pace(len(block))
+                await response.write(block)
+                sent += len(block)
+    except ConnectionError:
+        pass  # who asked has gone away
+    except TimeoutError:
+        if request.transport is not None:
+            request.transport.abort()
     return response
 
 

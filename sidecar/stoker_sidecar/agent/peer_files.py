@@ -25,6 +25,8 @@ from stoker_sidecar.wire.fetcher_protocol import Had, Have, Reach, Reply
 
 # Seconds that who asks waits for its turn, before it is told to ask later: it gives up after 5 s of silence.
 _TURN = 1.0
+# Bytes a second at which who asked takes them at least, or the turn is another's: as slow an answer it gives up itself.
+_SLOWEST = 2e6
 _DEFAULT = UploadLimits()
 # Those that wait for more at a time, each of which asks once; who comes then is answered at once.
 _MOST_WAITING = 64
@@ -126,7 +128,8 @@ class PeerFiles:
         if descriptor is None:
             return await self._relay(request, Reach(uid, digest, span.part, span.piece), paths, span, pace)
         try:
-            return await send_file(request, descriptor, offset=span.offset, length=span.length, pace=pace)
+            offset, length = span.offset, span.length
+            return await send_file(request, descriptor, offset=offset, length=length, pace=pace, slowest=_SLOWEST)
         finally:
             os.close(descriptor)
 

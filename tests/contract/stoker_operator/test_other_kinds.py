@@ -1,5 +1,7 @@
 """Other projects' kinds through the annotation alone: their manifests, the pods that they make, webhook and gate."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import jsonpatch
@@ -150,3 +152,11 @@ def decided(pods: list[Object], *, warm: bool) -> Outcome:
         except StopIteration as done:
             outcome: Outcome = done.value
             return outcome
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_pods_of_a_job_have_one_of_the_labels_by_which_they_are_reported_together(name: str) -> None:
+    text = (Path(__file__).resolve().parents[3] / "docs" / "GOODPUT.md").read_text(encoding="utf-8")
+    documented = {label for label in re.findall(r"`([\w./-]+)`", text) if "/" in label}
+    had = [set(pod["metadata"]["labels"].items()) for pod in reading(name)]
+    assert documented & {label for label, _ in set.intersection(*had)}

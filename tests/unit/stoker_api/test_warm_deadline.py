@@ -38,6 +38,10 @@ def test_a_time_is_itself() -> None:
     assert due("2026-11-23T12:00:00Z", at="2020-01-01T01:00:00+01:00") == "2020-01-01T00:00:00Z"
 
 
+def test_its_letters_may_be_small() -> None:
+    assert due("2026-11-23T12:00:00Z", at="2026-11-24t08:00:00z") == "2026-11-24T08:00:00Z"
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -47,8 +51,11 @@ def test_a_time_is_itself() -> None:
         {"daily": "08:00", "timeZone": "../../etc/passwd"},
         {"at": "tomorrow"},
         {"at": "2026-11-23T08:00:00"},
+        {"at": "9999-12-31T23:59:59-14:00"},
+        {"at": "0001-01-01T00:00:00+14:00"},
+        {"at": "2026-11-23T08:00:60Z"},
     ],
 )
 def test_what_is_no_time_is_refused(wrong: dict[str, str]) -> None:
-    with pytest.raises(ValidationError):
+    with pytest.raises(ValidationError, match="write for example"):
         WarmDeadline.model_validate(wrong)

@@ -82,6 +82,9 @@ class ReportedObjects:
     async def pods_of_job(self, name: str) -> Sequence[dict[str, Any]]:
         return self.pods
 
+    async def pods_with(self, labels: str) -> Sequence[dict[str, Any]]:
+        return self.pods if labels == "ray.io/cluster=tune" else []
+
     async def node_cache(self, name: str) -> NodeCache | None:
         if not self.readable:
             return None
@@ -187,3 +190,39 @@ def test_explain_has_the_formula_and_asks_no_cluster() -> None:
 
 def test_help_says_what_saved_is_against() -> None:
     assert "best rate from the source x GPUs" in " ".join(stoker("--help").stdout.split())
+
+
+def test_pods_of_any_kind_of_job_are_told_together_by_a_label(objects: ReportedObjects) -> None:
+    objects.pods.append(plain_pod() | {"metadata": {"namespace": "vision", "name": "worker", "uid": "0000000b-1"}})
+
+    result = stoker("-l", "ray.io/cluster=tune")
+
+    assert result.output.startswith("Pods vision/ray.io/cluster=tune: Succeeded. held 42s, 100 % warm at start")
+    assert cells(result)["GPU-hours"].split() == ["8.00", "1", "of", "2"]
+
+
+@pytest.mark.parametrize(
+    ("phases", "phase"),
+    [
+        (["Succeeded", "Failed"], "Failed"),
+        (["Succeeded", "Pending"], "Running"),
+        (["Pending", "Pending"], "Pending"),
+        (["Running"], "Running"),
+    ],
+)
+def test_such_pods_run_as_long_as_one_does(objects: ReportedObjects, phases: list[str], phase: str) -> None:
+    objects.pods[:] = [plain_pod(one) for one in phases]
+
+    assert json.loads(stoker("-l", "ray.io/cluster=tune", "-o", "json").stdout)["phase"] == phase
+
+
+def test_labels_that_no_pod_has_are_said_with_what_is_looked_for() -> None:
+    result = stoker("-l", "ray.io/cluster=none")
+
+    assert result.exit_code == NOT_FOUND
+    assert "no pod with ray.io/cluster=none that has a Dataset in namespace vision" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("words", [(), ("resnet", "-l", "a=b")])
+def test_a_job_or_labels_are_named_and_not_both(words: tuple[str, ...]) -> None:
+    assert "name a JOB, or the labels of its pods by -l" in stoker(*words).output

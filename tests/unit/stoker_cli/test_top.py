@@ -18,6 +18,7 @@ from stoker_cli import top, tuning, tuning_history
 from stoker_cli.cluster import Target
 from stoker_cli.errors import CliError
 from stoker_cli.main import main
+from stoker_cli.output import console
 
 
 def cache(node: str, *workloads: dict[str, Any]) -> NodeCache:
@@ -105,7 +106,13 @@ def test_without_workloads_it_says_so_and_how_to_see_others() -> None:
 def test_others_text_moves_no_cursor_and_is_no_markup() -> None:
     words = top.TopRow("n", CACHES[0].status.workloads[0].model_copy(update={"tuned": "[red]\x1b[2J"})).words()
 
-    assert "\\[red]?" in words[7]
+    assert words[7] == "[red]?[2J"
+    out = console()
+    with out.capture() as shown:
+        out.print(
+            top.top_table([top.TopRow("n", CACHES[0].status.workloads[0].model_copy(update={"tuned": "[/red]"}))])
+        )
+    assert "[/red]" in shown.get()
 
 
 def test_without_a_cluster_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

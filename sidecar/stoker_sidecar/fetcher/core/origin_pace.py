@@ -177,7 +177,7 @@ class OriginPace:
     def needs_share(self, now: float) -> bool:
         """Tell whether it was asked lately for more than a node may without a share; so if that is not known."""
         self._count()
-        return not self.knows_beginning or now - self.needed < _NEEDED
+        return not self.knows_beginning or self.waiting > 0 or now - self.needed < _NEEDED
 
     def wait(self, now: float) -> float:
         """Return the seconds until a request may go, whatever its size."""
@@ -213,8 +213,8 @@ class OriginPace:
         return True
 
     def fetching(self, now: float) -> bool:
-        """Tell whether it was asked within the last half minute."""
-        return now - self.fetched < _LINGER
+        """Tell whether it was asked within the last half minute, or somebody waits to: a small share is a long wait."""
+        return self.waiting > 0 or now - self.fetched < _LINGER
 
     def rates(self, now: float) -> tuple[float, float]:
         """Return the bytes and the requests a second that were asked for lately."""

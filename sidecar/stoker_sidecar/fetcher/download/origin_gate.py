@@ -100,7 +100,7 @@ class OriginGate:
         if self._pace(names.bucket).slowed(self.clock()):
             self._slowdowns += 1
             last, now = self._told.get(names.bucket, -inf), self.now()
-            if now - last >= _TOLD_EVERY:
+            if not 0.0 <= now - last < _TOLD_EVERY:  # less than nothing: the clock was set back
                 self._told[names.bucket] = now
 
     def rows(self) -> tuple[NodeOrigin, ...]:

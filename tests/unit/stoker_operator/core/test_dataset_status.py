@@ -262,3 +262,19 @@ def test_a_dataset_without_its_class_is_not_accepted(reason: Reason, phase: Phas
     dataset = make_dataset()
     found = invalid_status(InvalidDataset(dataset.metadata, "name another", dataset.status, reason), NOW)
     assert (found.phase, said(found, ConditionType.ACCEPTED)) == (phase, ("False", reason))
+
+
+@pytest.mark.parametrize("replicas", ["all", "50%"])
+def test_of_all_nodes_where_there_is_none_pods_can_read_it_and_it_says_what_is_missing(replicas: str) -> None:
+    dataset = listed(make_dataset(cache={"replicas": replicas, "nodeSelector": {"gpu": "a100"}}))
+    found = status(dataset, make_node("a"))
+    assert (said(found, WARM), said(found, READY)) == (("False", Reason.NO_NODES), ("True", Reason.ON_DEMAND))
+    assert (
+        message(found, READY)
+        == "pods can read it; no ready node with a running sidecar matches cache.nodeSelector gpu=a100"
+    )
+
+
+def test_on_no_node_at_all_nothing_is_missing() -> None:
+    found = status(listed(make_dataset(cache={"replicas": 0})), make_node("a"))
+    assert said(found, WARM) == ("False", Reason.ON_DEMAND)

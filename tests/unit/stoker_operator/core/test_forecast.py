@@ -22,6 +22,25 @@ def test_among_neighbours_one_copy_comes_from_the_source_less_what_one_of_them_h
     assert forecast(WarmWork(size=1000, files=10, here=(0, 400, 0), peers=True)).origin_bytes == 600
 
 
+PRICED = OriginTerms(price_per_gb=1.0, currency="EUR")
+
+
+@pytest.mark.parametrize("terms", [OriginTerms(), OriginTerms(bytes_per_second=100.0), PRICED])
+@pytest.mark.parametrize("work", [WarmWork(1000, 10, (1000, 0, 0), peers=True), WarmWork(1000, 10, (0,), given=True)])
+def test_what_neighbours_give_alone_takes_a_time_that_no_cap_tells(work: WarmWork, terms: OriginTerms) -> None:
+    found = forecast(work, terms)
+
+    assert (found.origin_bytes, found.origin_requests, found.seconds) == (0, 0, None)
+    unknown = "nothing from the source, as neighbours have all of it, for a time that no rate is known for yet"
+    assert found.message == unknown + (", about 0.00 EUR" if terms is PRICED else "")
+
+
+def test_what_neighbours_give_alone_takes_as_long_as_the_node_that_lacks_most() -> None:
+    found = forecast(WarmWork(1000, 10, (1000, 400, 0), peers=True), OriginTerms(node_rate=10.0))
+
+    assert found.message == "nothing from the source, as neighbours have all of it, about 1m40s"
+
+
 def test_a_warm_dataset_takes_nothing() -> None:
     found = forecast(WarmWork(1000, 10, (1000, 1000)), OriginTerms(node_rate=5.0, price_per_gb=1.0, currency="EUR"))
 

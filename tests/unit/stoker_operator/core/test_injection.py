@@ -310,3 +310,40 @@ def test_a_pods_volume_tells_its_node_what_the_spec_hints_at() -> None:
 
 def test_a_pod_that_hints_at_nothing_has_no_other_attributes() -> None:
     assert set(volume_attributes(injected(make_pod()))) == {"dataset", "datasetNamespace", "version"}
+
+
+@pytest.mark.parametrize(
+    ("gang", "size", "sentence"),
+    [
+        ("resnet-1", None, "has the label stoker.dev/gang and not its size"),
+        ("resnet-1", "four", "stoker.dev/gang-size is 'four', and it must be a whole number, 1 or more"),
+        ("resnet-1", "0", "must be a whole number"),
+        ("resnet-1", "-2", "must be a whole number"),
+        ("resnet-1", "", "must be a whole number"),
+        ("", "4", "stoker.dev/gang-size and no gang"),
+    ],
+)
+def test_a_gang_that_would_be_none_is_refused(gang: str, size: str | None, sentence: str) -> None:
+    said = refused(in_gang(gang, size))
+
+    assert sentence in said
+    assert "label all pods of a gang alike, stoker.dev/gang: resnet-1" in said
+
+
+@pytest.mark.parametrize(("gang", "size"), [("resnet-1", "4"), ("resnet-1", "1"), ("", None)])
+def test_a_gang_with_its_size_is_taken(gang: str, size: str | None) -> None:
+    assert injected(in_gang(gang, size))["spec"]["schedulingGates"] == [{"name": names.GATE_WARM}]
+
+
+def test_workers_of_a_training_job_without_datasets_of_its_own_have_a_gang_and_no_size() -> None:
+    pod = in_gang("uid-of-the-job", None)
+    pod["metadata"]["labels"][names.LABEL_TRAINING_JOB] = "resnet"
+
+    assert injected(pod)["spec"]["schedulingGates"]
+
+
+def in_gang(gang: str, size: str | None) -> dict[str, Any]:
+    pod = make_pod()
+    pod["metadata"]["labels"] = {names.LABEL_GANG: gang} if gang else {}
+    pod["metadata"]["annotations"] |= {} if size is None else {names.ANNOTATION_GANG_SIZE: size}
+    return pod

@@ -17,7 +17,7 @@ from tests.unit.stoker_operator.builders import (
 )
 
 KEY = "vision/imagenet"
-LABELS = {"gpu": "a100", "cpus": "64"}
+LABELS = {"gpu": "a100", "cpus": "64", "parts": "1_000"}
 
 
 def rule(**cache: Any) -> NodeRule:
@@ -46,6 +46,7 @@ def expression(key: str, operator: str, *values: str) -> NodeRule:
         (("cpus", "Lt", "64"), False),
         (("gpu", "Gt", "1"), False),
         (("none", "Lt", "1"), False),
+        (("parts", "Gt", "1"), False),  # an integer to Python alone
     ],
 )
 def test_an_expression_means_what_it_means_in_a_pod(words: tuple[str, ...], matches: bool) -> None:

@@ -33,6 +33,7 @@ def verdict(progress: WarmOutlook, due: float | None = DUE, before: str = "") ->
         (WarmOutlook(done=False, paused=False, eta=3601), ("False", "DeadlineAtRisk")),
         (WarmOutlook(done=False, paused=False, eta=3601, forecast=1), ("False", "DeadlineAtRisk")),
         (WarmOutlook(done=False, paused=False, forecast=1), ("True", "OnTime")),
+        (WarmOutlook(done=False, paused=False, eta=1, homeless=1), ("False", "DeadlineAtRisk")),
     ],
 )
 def test_measured_rates_come_before_the_forecast(progress: WarmOutlook, expected: tuple[str, str]) -> None:
@@ -54,9 +55,9 @@ def test_who_was_late_counts_as_on_time_again_with_some_room() -> None:
     assert verdict(clearly, before="DeadlineAtRisk") == ("True", "OnTime")
 
 
-def status(warm: bool) -> dict[str, Any]:
+def status(warm: bool, by: str = "2026-11-23T08:00:00Z") -> dict[str, Any]:
     condition = {"type": "Warm", "status": str(warm), "reason": "x", "lastTransitionTime": format_time(NOW)}
-    return {"warmBy": "2026-11-23T08:00:00Z", "observedGeneration": 1, "conditions": [condition]}
+    return {"warmBy": by, "observedGeneration": 1, "conditions": [condition]}
 
 
 def test_a_daily_time_is_the_next_one_in_its_zone() -> None:
@@ -78,3 +79,9 @@ def test_one_time_is_that_one_for_ever() -> None:
     dataset = make_dataset(warm={"deadline": {"at": "2026-11-23T08:00:00+01:00"}}, status=status(warm=True))
 
     assert due_time(dataset, NOW) == parse_time("2026-11-23T07:00:00Z")
+
+
+def test_a_daily_time_that_was_found_while_the_clock_was_ahead_is_found_anew() -> None:
+    ahead = make_dataset(warm={"deadline": {"daily": "08:00"}}, status=status(warm=False, by="2031-01-01T08:00:00Z"))
+
+    assert due_time(ahead, NOW) == parse_time("2026-11-24T08:00:00Z")

@@ -159,6 +159,31 @@ def test_who_never_says_that_it_was_given_less_is_waited_for_a_minute() -> None:
     assert cluster.division.step(10, cluster.now) == {"b"}
 
 
+def test_who_was_given_less_before_the_clock_was_set_back_is_waited_for_no_longer_than_others() -> None:
+    cluster = _Cluster(CapDivision(100, cap=CAP), fetching={"a"}, now=10_000.0)
+    cluster.say("a")
+    cluster.settle()
+    cluster.fetching.add("b")
+    cluster.say("b")
+    cluster.division.step(10, cluster.now)
+    cluster.write("a")
+
+    cluster.division.settle_old(0.0)
+    cluster.division.settle_old(CONFIRM)
+
+    assert cluster.division.step(10, CONFIRM) == {"b"}
+
+
+def test_of_a_cap_that_is_less_than_a_thousandth_for_each_some_have_something() -> None:
+    nodes = [f"n{number}" for number in range(50)]
+    cluster = _Cluster(CapDivision(90, cap=Cap(None, 30)), fetching=set(nodes))
+    for node in nodes:
+        cluster.say(node)
+    cluster.settle()
+
+    assert sum(requests or 0 for _, requests in cluster.division.given.values()) == 27
+
+
 def test_a_new_leader_writes_nothing_where_shares_are_right() -> None:
     cluster = _Cluster(CapDivision(100, cap=CAP), fetching={"a", "b", "c"})
     for node in ("a", "b", "c"):

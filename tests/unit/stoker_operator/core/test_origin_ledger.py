@@ -165,3 +165,18 @@ def test_a_herd_is_given_equal_shares_within_half_a_minute_and_never_more_than_t
 
     assert len(set(told.values())) == 1
     assert told["n0"][0].bytes_per_second == 900_000_000 // 528  # the level of 500 nodes
+
+
+def test_of_a_node_that_makes_up_names_only_the_last_are_remembered() -> None:
+    ledger = OriginLedger(OriginPolicy())
+
+    def say(turn: int, now: float) -> int:
+        rows = [{"name": f"s3://made-up-{turn}-{at}", "throttledAt": format_time(NOW)} for at in range(64)]
+        ledger.update(caches(NodeCache.model_validate({"metadata": {"name": "a"}, "status": {"origins": rows}})), now)
+        return ledger.slowdowns
+
+    counts = [say(turn, NOW + 20 * turn) for turn in (0, 0, 1, 2, 3, 4)]
+
+    assert counts == [64, 64, 128, 192, 256, 320]
+    assert say(4, NOW + 200) == 320
+    assert say(0, NOW + 220) == 384

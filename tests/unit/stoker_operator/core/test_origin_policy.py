@@ -12,7 +12,7 @@ def test_caps_are_known_by_the_names_of_sources_however_they_are_written() -> No
     rows = [
         {"bucket": "archive", "bytesPerSecond": "500Mi"},
         {"endpoint": "https://Store.Example:443/", "bucket": "b-1", "requestsPerSecond": 7},
-        {"endpoint": "http://store.example:9000", "bytesPerSecond": "1k"},
+        {"endpoint": "http://store.example:9000", "bytesPerSecond": "100k"},
         {"bucket": "priced", "price": {"perGB": 1}},
     ]
     policy = OriginPolicy.model_validate({"caps": rows, "total": {"bytesPerSecond": "1Gi"}})
@@ -20,7 +20,7 @@ def test_caps_are_known_by_the_names_of_sources_however_they_are_written() -> No
     assert dict(policy.by_name) == {
         "s3://archive": Cap(500 * 1024**2, None),
         "https://store.example/b-1": Cap(None, 7000),
-        "http://store.example:9000": Cap(1000, None),
+        "http://store.example:9000": Cap(100_000, None),
         "*": Cap(1024**3, None),
     }
 
@@ -83,3 +83,14 @@ def test_a_price_is_the_buckets_else_its_endpoints_else_the_charts() -> None:
 def test_what_makes_no_sense_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         OriginPolicy.model_validate(wrong)
+
+
+@pytest.mark.parametrize("rate", ["0", "0Gi", "100", "99k", "0.01M"])
+def test_a_cap_that_would_stop_everything_is_refused_with_what_to_write(rate: str) -> None:
+    with pytest.raises(ValidationError, match="would stop all that fetch: write for example 500Mi, or nothing"):
+        OriginPolicy.model_validate({"total": {"bytesPerSecond": rate}})
+
+
+@pytest.mark.parametrize("rate", ["100000", "100k", "98Ki", "0.5Gi", "20Gi"])
+def test_a_cap_may_be_small(rate: str) -> None:
+    assert OriginPolicy.model_validate({"total": {"bytesPerSecond": rate}}).total.cap.bytes_per_second

@@ -57,3 +57,17 @@ def test_it_is_over_where_the_cap_itself_is_reached() -> None:
     for step in range(1, 5):
         capped.rise(step * CALM)
     assert capped.is_over(Cap(800, 50_000))
+
+
+def test_a_clock_that_was_set_back_neither_hides_a_slowdown_nor_keeps_the_rate_down() -> None:
+    slowdown = Slowdown.begun(MEASURED, NO_CAP, 3600.0)
+
+    assert slowdown.again(0.0)
+    slowdown.rise(1.0)
+    slowdown.rise(1.0 + CALM)
+    assert slowdown.factor > 0.7**2
+
+    ahead = Slowdown.begun(MEASURED, NO_CAP, 3600.0)
+    ahead.rise(1.0)
+    ahead.rise(1.0 + CALM)
+    assert ahead.factor > 0.7

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from stoker_api.dataset import Dataset
+from stoker_api.dataset_status import WarmForecast
 from stoker_operator.core.check_answers import HOLD, CheckAnswer, active_condition, decide_answer, status_patch
 from stoker_operator.core.kueue_objects import CheckState, WarmTerms, parse_admission_check, parse_workload
 from stoker_operator.core.release_decisions import SHOWN_AFTER
+from stoker_operator.core.resources import Resources
 from stoker_operator.core.views import ClusterView
 from stoker_operator.core.warm_check import Outlook, StartVerdict, judge
 from stoker_operator.core.warm_supply import WarmSupply
@@ -81,15 +83,43 @@ class TestOutlook:
         assert verdict.outlook is Outlook.WAIT
         assert "the time is not known yet" in verdict.sentence
 
+    @pytest.mark.parametrize(
+        ("seconds", "said"), [(2000, "about 33m20s by the forecast"), (None, "the time is not known yet")]
+    )
+    def test_while_nothing_moves_the_forecast_of_the_dataset_is_told(self, seconds: int | None, said: str) -> None:
+        one = imagenet()
+        forecast = WarmForecast(seconds=seconds, message="so much")
+        foreseen = one.model_copy(update={"status": one.status.model_copy(update={"forecast": forecast})})
+        verdict = judged(make_workload(), cluster(10, dataset=foreseen), within=3600)
+        assert verdict.outlook is Outlook.WAIT
+        assert f"left, {said}; " in verdict.sentence
+
     def test_as_many_nodes_must_be_warm_as_the_pods_need(self) -> None:
         wide = make_workload(pod_set(count=2, cpu="3"))
         assert judged(wide, cluster(SIZE, 10)).outlook is Outlook.WAIT
         assert judged(wide, cluster(SIZE, SIZE)).outlook is Outlook.READY
         assert judged(make_workload(pod_set(count=2, cpu="2")), cluster(SIZE, 10)).outlook is Outlook.READY
 
+    def test_of_a_job_that_kueue_admits_in_part_as_many_nodes_as_that_needs(self) -> None:
+        admitted = {"admission": {"podSetAssignments": [{"name": "main", "count": 1}]}}
+        wide = make_workload(pod_set(count=2, cpu="3"), status=admitted)
+        assert judged(wide, cluster(SIZE, 10)).outlook is Outlook.READY
+
     def test_kinds_of_pods_share_the_room_of_a_node(self) -> None:
         two = make_workload(pod_set("master", 1, "3"), pod_set("worker", 1, "3"))
         assert judged(two, cluster(SIZE, 10)).outlook is Outlook.WAIT
+
+    def test_a_million_pods_cost_no_more_than_the_nodes_that_they_need(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        asked, covers = list[Resources](), Resources.covers
+
+        def counted(free: Resources, request: Resources) -> bool:
+            asked.append(request)
+            return covers(free, request)
+
+        monkeypatch.setattr(Resources, "covers", counted)
+        huge = judged(make_workload(pod_set(count=10**6, cpu="0")), cluster(10, 10))
+        assert "0 of 2 nodes" in huge.sentence
+        assert len(asked) < 10
 
     def test_a_node_that_the_pods_may_not_run_on_does_not_count(self) -> None:
         picky = pod_set()
@@ -116,6 +146,11 @@ class TestOutlook:
         verdict = judged(make_workload(pod_set(datasets="imagenet:data")), cluster(SIZE))
         assert verdict.outlook is Outlook.REFUSED
         assert "absolute path" in verdict.sentence
+
+    def test_a_gang_of_no_size_is_refused_as_the_webhook_would(self) -> None:
+        verdict = judged(make_workload(pod_set(gang_size="four")), cluster(SIZE))
+        assert verdict.outlook is Outlook.REFUSED
+        assert "pods 'main': the annotation stoker.dev/gang-size is 'four'" in verdict.sentence
 
     def test_a_dataset_that_is_not_there_is_waited_for(self) -> None:
         verdict = judged(make_workload(pod_set(datasets="missing:/data")), cluster(SIZE))

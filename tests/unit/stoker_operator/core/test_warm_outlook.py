@@ -1,17 +1,21 @@
 """What a warm-up is expected to ask of its source, by what nodes give each other."""
 
 from dataclasses import replace
+from math import ceil
 from typing import Any
 
 import pytest
 
 from stoker_api.dataset_status import WarmForecast
+from stoker_api.times import format_time
 from stoker_api.warm_paths import WarmPathsStatus
+from stoker_operator.core.conditions import ConditionSet
 from stoker_operator.core.dataset_decision import decide_datasets
 from stoker_operator.core.figures import add_up
 from stoker_operator.core.nearness import ClusterNeighbours
-from stoker_operator.core.warm_outlook import forecast_of
-from tests.unit.stoker_operator.builders import NOW, SIZE, listed, make_dataset, make_node, make_view
+from stoker_operator.core.origin_policy import CapLimits, OriginPolicy
+from stoker_operator.core.warm_outlook import forecast_of, set_outlook
+from tests.unit.stoker_operator.builders import NOW, SIZE, listed, make_dataset, make_holder, make_node, make_view
 
 
 def _forecast(cluster: ClusterNeighbours, part: WarmPathsStatus | None = None, **warm: Any) -> WarmForecast:
@@ -39,3 +43,43 @@ def test_the_source_sends_one_copy_where_nodes_give_each_other_what_they_have(
 def test_of_a_part_it_is_the_same(cluster: bool, copies: int) -> None:
     part = WarmPathsStatus(digest="d", files=4, bytes=400)
     assert _forecast(ClusterNeighbours(on=cluster), part, paths=["train/"]).origin_bytes == copies * 400
+
+
+@pytest.mark.parametrize(("cluster", "copies"), [(True, 0), (False, 1)])
+def test_the_source_sends_nothing_of_what_a_node_that_is_about_to_go_hands_over(cluster: bool, copies: int) -> None:
+    dataset = listed(make_dataset(cache={"replicas": 1}))
+    nodes = make_node("a", leaving="it has the taint x"), make_node("b"), make_holder("a", dataset)
+    view = replace(make_view(dataset, *nodes), neighbours=ClusterNeighbours(on=cluster))
+    decision = decide_datasets(view, {}, NOW)
+    plan = decision.plans[dataset.key]
+
+    found = forecast_of(view, plan, add_up(plan, decision.states))
+
+    assert found is not None
+    assert found.origin_bytes == copies * SIZE
+
+
+def test_a_deadline_is_at_risk_while_a_replica_has_no_node() -> None:
+    dataset = listed(make_dataset(cache={"replicas": 2}, warm={"deadline": {"at": format_time(NOW + 3600)}}))
+    view = make_view(dataset, make_node("a"), make_holder("a", dataset))
+    decision = decide_datasets(view, {}, NOW)
+    plan, out = decision.plans[dataset.key], ConditionSet((), 1, NOW)
+
+    set_outlook(out, view, plan, add_up(plan, decision.states), None, NOW)
+
+    [said] = out.result()
+    assert (said.status, said.reason) == ("False", "DeadlineAtRisk")
+    assert "no node is left for 1 of its replicas" in said.message
+
+
+def test_a_cap_is_reckoned_with_as_far_as_it_is_given_to_the_nodes_that_fetch() -> None:
+    dataset = listed(make_dataset(cache={"replicas": 1}))
+    policy = OriginPolicy(total=CapLimits(bytes_per_second="100Mi", requests_per_second=1))
+    view = replace(make_view(dataset, make_node("a")), origin_policy=policy)
+    decision = decide_datasets(view, {}, NOW)
+    plan = decision.plans[dataset.key]
+
+    found = forecast_of(view, plan, add_up(plan, decision.states))
+
+    assert found is not None
+    assert found.seconds == ceil(found.origin_requests / 0.9)

@@ -291,6 +291,21 @@ async def test_who_comes_while_enough_is_being_given_is_told_to_ask_later(
         await asyncio.gather(first, return_exceptions=True)
 
 
+async def test_who_asks_and_takes_nothing_loses_its_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stoker_sidecar.agent.file_response.PATIENCE", 0.2)
+    monkeypatch.setattr("stoker_sidecar.agent.peer_files._SLOWEST", 1e12)
+    application = files(tmp_path, limits=UploadLimits(1))
+    (CachePaths(tmp_path).dataset(UID).version(DIGEST).tree / "larger").write_bytes(bytes(64_000_000))
+    where = f"/files/{UID}/{DIGEST}"
+    async with TestClient(TestServer(application)) as client:
+        reader, writer = await asyncio.open_connection(client.host, client.port, limit=2**16)
+        writer.write(f"GET {where}?path=larger HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        await reader.readuntil(b"\r\n\r\n")
+        async with client.get(where, params={"path": "large"}) as answer:
+            assert (answer.status, len(await answer.read())) == (200, 3_000_000)
+        writer.close()
+
+
 async def test_a_node_that_is_away_says_nothing_and_gives_nothing(tmp_path: Path) -> None:
     kube = FakeKube()
     await make_peer_secret(kube, "stoker")

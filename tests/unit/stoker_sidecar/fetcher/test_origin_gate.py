@@ -160,6 +160,20 @@ def test_a_slowdown_slows_that_bucket_alone_and_is_told_of() -> None:
     driven(test)
 
 
+def test_a_slowdown_is_told_of_although_the_clock_was_set_back_since_the_last() -> None:
+    async def test(one: Driven) -> None:
+        await one.gate.enter(NAMES, 10)
+        one.gate.now = lambda: 7200.0
+        one.gate.heard(NAMES, Throttled("less"))
+        await asyncio.sleep(20.0)
+        await one.gate.enter(NAMES, 10)
+        one.gate.now = lambda: 3620.0
+        one.gate.heard(NAMES, Throttled("less"))
+        assert [row.throttled_at for row in one.gate.rows()] == ["1970-01-01T01:00:20Z"]
+
+    driven(test)
+
+
 def test_who_has_not_asked_for_a_while_is_said_to_fetch_no_more_and_forgotten() -> None:
     async def test(one: Driven) -> None:
         one.gate.set_shares([share("*", requests=100)])
@@ -179,6 +193,22 @@ def capped(name: str, requests: int, beginning: int) -> OriginShare:
 
 def fetches(one: Driven) -> list[bool]:
     return [row.fetching for row in one.gate.rows()]
+
+
+def test_who_waits_for_long_at_a_small_share_keeps_it() -> None:
+    async def test(one: Driven) -> None:
+        told = {"name": NAMES.bucket, "milliRequestsPerSecond": 1, "beginningMilliRequestsPerSecond": 0}
+        one.gate.set_shares([OriginShare.model_validate(told)])
+        await one.gate.enter(NAMES, 0)
+        second = one.ask("second")  # is due after 1,000 s
+        for _ in range(3):
+            await asyncio.sleep(320.0)
+            assert (fetches(one), one.names) == ([True], [])
+        await second
+        await asyncio.sleep(31.0)
+        assert fetches(one) == []
+
+    driven(test)
 
 
 def test_who_asks_for_little_needs_no_share() -> None:
