@@ -65,14 +65,14 @@ def is_text(word: str) -> bool:
     return True
 
 
-def listed_warm_paths(lines: Iterable[bytes]) -> Iterator[str]:
+def listed_warm_paths(lines: Iterable[bytes], most: int = MOST_WARM_PATHS) -> Iterator[str]:
     """Yield the paths of a list in UTF-8, one a line; ``#`` begins a comment. Raises ValueError with a sentence.
 
-    A file of millions of lines is refused before it is in memory.
+    A file of many more lines than there may be paths (``most``) is refused before it is in memory.
     """
     for number, line in enumerate(lines, start=1):
-        if number > 10 * MOST_WARM_PATHS:
-            raise ValueError(f"{MOST_WARM_PATHS} paths are the most: name folders, or use patterns")
+        if number > 10 * most:
+            raise ValueError(f"{most} paths are the most: name folders, or use patterns")
         try:
             path = line.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:

@@ -95,9 +95,19 @@ def test_the_paths_of_a_list_come_behind_those_of_the_command_line(tmp_path: Pat
     assert mount("--warm", *listed).warm_paths == ("train/", "val/*.tar", "index.json")
 
 
+def test_a_list_may_have_twenty_thousand_paths(tmp_path: Path) -> None:
+    (tmp_path / "paths").write_text("".join(f"train/{number:06}.jpg\n" for number in range(20_000)))
+    assert len(mount("--warm", "--list", str(tmp_path / "paths")).warm_paths) == 20_000
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
-    [(b"", "has no path"), (b"train/\n\xff\n", "line 2 of the list is no UTF-8"), (b"a\n" * 10_001, "1000 paths")],
+    [
+        (b"".join(b"%0999d\n" % n for n in range(700)), "600000 characters together"),
+        (b"", "has no path"),
+        (b"train/\n\xff\n", "line 2 of the list is no UTF-8"),
+        (b"a\n" * 200_001, "20000 paths"),
+    ],
 )
 def test_a_list_that_cannot_be_meant_is_refused(
     tmp_path: Path, content: bytes, sentence: str, capsys: pytest.CaptureFixture[str]
