@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO
 
 import click
 
@@ -130,8 +130,8 @@ def _show_all(datasets: list[Dataset], namespace: str, output: str) -> None:
 @click.option(
     "--list",
     "listed",
-    type=click.File(encoding="utf-8"),
-    help="Paths, one a line, behind those of the command line; - reads standard input. # begins a comment.",
+    type=click.File("rb"),
+    help="Paths in UTF-8, one a line, behind those of the command line; - reads standard input. # begins a comment.",
 )
 @click.option(
     "--nodes", "nodes_named", metavar="NAME[,NAME...]", help="Just these nodes, whatever cache.replicas says."
@@ -156,7 +156,7 @@ def warm(
     target: Target,
     dataset: str,
     paths: tuple[str, ...],
-    listed: TextIO | None,
+    listed: BinaryIO | None,
     nodes_named: str | None,
     any_node: bool,
     pages: bool | None,
@@ -217,7 +217,11 @@ async def _refresh(target: Target, name: str, wait: bool, timeout: float) -> Non
 async def _follow(cluster: Cluster, name: str, done: waiting.Done | None, timeout: float) -> None:
     click.echo(f"Asked for {cluster.namespace}/{name}." + ("" if done else f" Follow it with: stoker status {name}"))
     if done:
-        await waiting.until(lambda: cluster.dataset(name), done, console(), timeout)
+        try:
+            await waiting.until(lambda: cluster.dataset(name), done, console(), timeout)
+        except asyncio.CancelledError:  # Ctrl-C
+            click.echo(f"It goes on: stoker status {name} follows it, and stoker pause {name} holds it.", err=True)
+            raise
 
 
 @main.command()

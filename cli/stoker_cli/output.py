@@ -37,5 +37,8 @@ def refusals() -> Iterator[None]:
     except CliError as error:
         click.echo(f"stoker: {error}", err=True)
         sys.exit(error.exit_code)
+    except UnicodeEncodeError as error:  # a name with bytes that are no characters, on its way to the cluster
+        click.echo(f"stoker: {error.object!r:.200} is no UTF-8, and no name in a cluster is so.", err=True)
+        sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)  # 128 + SIGINT, as shells expect

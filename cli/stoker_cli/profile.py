@@ -17,7 +17,7 @@ from stoker_cli.cluster import Target, connect
 from stoker_cli.local_mounts import LocalMount, LocalMountPath, of_a_mount
 from stoker_cli.output import OUTPUT, console, print_json, refusals
 from stoker_cli.profile_live import ProfiledCluster, is_of, live_profile, looked_at
-from stoker_cli.profile_picture import draw_profile, require_plot
+from stoker_cli.profile_picture import draw_profile, require_folder, require_plot
 from stoker_cli.profile_result import Profile
 from stoker_cli.profile_runs import ProfileOptions, profile_command
 from stoker_cli.profile_view import profile_view
@@ -114,13 +114,18 @@ def profile(
     command = ctx.meta[_COMMAND]
     with refusals():
         if png is not None:
+            require_folder(png)
             require_plot()
         if command:
             found = _of_command(command, subject, mount, given)
         else:
             found = asyncio.run(_of_job(ctx.obj, subject, namespace, mount, _seconds(span)))
+        _show(found, output)
         if png is not None:
             draw_profile(found, png)
+
+
+def _show(found: Profile, output: str) -> None:
     if output == "json":
         print_json(found.wire())
     else:

@@ -1,5 +1,6 @@
 """A profile as a PNG: parts, predictions, and the curve of quality ratios; needs matplotlib, which is an extra."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,15 @@ def require_plot() -> None:
         import matplotlib.figure  # noqa: F401 - late: most profiles are not drawn
     except ModuleNotFoundError as error:
         raise CliError("--png needs matplotlib: pip install 'stoker[plot]' (in a checkout: '.[plot]').") from error
+
+
+def require_folder(file: Path) -> None:
+    """Look whether a picture can be written there, before anything is measured. Raises CliError."""
+    folder = file.absolute().parent
+    if not folder.is_dir():
+        raise CliError(f"--png {file}: there is no folder {folder}, so make it first.")
+    if not os.access(file if file.exists() else folder, os.W_OK):
+        raise CliError(f"--png {file} cannot be written by this user: name another file.")
 
 
 def draw_profile(profile: Profile, file: Path) -> None:

@@ -2,15 +2,18 @@
 
 import os
 import shlex
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from stoker_api.meta import format_bytes
+from stoker_cli.errors import CliError
 from stoker_cli.profile_result import Profile
-from stoker_cli.profiled_command import ProfiledCommand, filled
+from stoker_cli.profiled_command import PLACEHOLDER, ProfiledCommand, filled
 from stoker_cli.profiled_mounts import DataSource, GivenMount, WarmData
+from stoker_cli.tuning_rows import printable
 from stoker_tuning.profiling.epoch_split import EpochSplit, ProfiledRun, RunFigures, epoch_split
 from stoker_tuning.profiling.predictions import InputPipeline
 
@@ -38,6 +41,7 @@ class ProfileOptions:
 
 def profile_command(name: str, source: DataSource, options: ProfileOptions, say: Callable[[str], None]) -> Profile:
     """Run the command as often as asked for. Raises CliError."""
+    _check_commands(options)
     say(f"fetching all of {name}, and reading it once")
     data = source.warm()
     memory = available_memory()
@@ -56,6 +60,17 @@ def profile_command(name: str, source: DataSource, options: ProfileOptions, say:
     notes = [*_notes(figures, split, data, memory), *_about_cold(source, figures)]
     notes += [f"A line that the command reported did not count: {refused}"] if refused else []
     return Profile(name, split, pipeline, figures, tuple(notes))
+
+
+def _check_commands(options: ProfileOptions) -> None:
+    """Look whether what will be run is there, before anything is fetched. Raises CliError."""
+    try:
+        synthetic = shlex.split(options.synthetic or "")
+    except ValueError as error:
+        raise CliError(f"--synthetic is no command line: {error}.") from error
+    for words in (options.command, synthetic):
+        if words and PLACEHOLDER not in words[0] and shutil.which(words[0]) is None:
+            raise CliError(f"{printable(words[0])} cannot be run: there is no such program.")
 
 
 def _command(run: ProfiledRun, folder: Path, options: ProfileOptions) -> ProfiledCommand:

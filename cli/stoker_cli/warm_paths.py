@@ -2,37 +2,34 @@
 
 from collections.abc import Iterable, Sequence
 
-from stoker_api.warm_paths import MOST_WARM_PATH, MOST_WARM_PATHS, checked_warm_path, checked_warm_paths
+from stoker_api.warm_paths import (
+    MOST_WARM_PATH,
+    MOST_WARM_PATHS,
+    checked_warm_path,
+    checked_warm_paths,
+    listed_warm_paths,
+)
 from stoker_cli.errors import CliError
 
 WRONG_USAGE = 2
 
 
-def read(paths: Sequence[str], listed: Iterable[str] | None) -> tuple[str, ...] | None:
+def read(paths: Sequence[str], listed: Iterable[bytes] | None) -> tuple[str, ...] | None:
     """Return the paths in their order, each once; None where none are given. Raises CliError with a sentence."""
-    lines = (line.rstrip("\r\n") for line in _bounded(listed or ()))
-    found = tuple(dict.fromkeys([*paths, *(line for line in lines if line.strip() and not line.startswith("#"))]))
-    if not found:
-        if listed is not None:
-            raise CliError("the list has no path: give one a line, or leave --list out", WRONG_USAGE)
-        return None
-    if len(found) > MOST_WARM_PATHS:
-        raise CliError(f"{MOST_WARM_PATHS} paths are the most: name folders, or use patterns", WRONG_USAGE)
     try:
-        return checked_warm_paths([_checked(path) for path in found])
+        return _checked(tuple(dict.fromkeys([*paths, *listed_warm_paths(listed or ())])), has_list=listed is not None)
     except ValueError as error:
         raise CliError(str(error), WRONG_USAGE) from error
 
 
-def _checked(path: str) -> str:
-    if len(path) > MOST_WARM_PATH:
-        raise ValueError(f"a path has {len(path)} characters, and {MOST_WARM_PATH} are the most: name its folder")
-    return checked_warm_path(path)
-
-
-def _bounded(lines: Iterable[str]) -> Iterable[str]:
-    """Yield lines up to a few more than may be: a file of millions is refused before it is in memory."""
-    for number, line in enumerate(lines):
-        if number > 10 * MOST_WARM_PATHS:
-            raise CliError(f"{MOST_WARM_PATHS} paths are the most: name folders, or use patterns", WRONG_USAGE)
-        yield line
+def _checked(found: tuple[str, ...], *, has_list: bool) -> tuple[str, ...] | None:
+    """Return the paths, once each and all of them are right. Raises ValueError."""
+    if not found:
+        if has_list:
+            raise ValueError("the list has no path: give one a line, or leave --list out")
+        return None
+    if len(found) > MOST_WARM_PATHS:
+        raise ValueError(f"{MOST_WARM_PATHS} paths are the most: name folders, or use patterns")
+    if long := next((path for path in found if len(path) > MOST_WARM_PATH), None):
+        raise ValueError(f"a path has {len(long)} characters, and {MOST_WARM_PATH} are the most: name its folder")
+    return checked_warm_paths([checked_warm_path(path) for path in found])

@@ -39,8 +39,8 @@ class SampleFilesSpec(Model):
         SampleLayout,
         Field(
             description="ImageFolder: a file a sample, sorted as torchvision does; FileList: a file a sample, a path a "
-            "line in the text file `path`; Shards: files by name, `samplesPerShard` each; Records: one file of samples "
-            "of `recordBytes`."
+            "line in the text file `path`; Shards: files by name, `samplesPerShard` each, or as many as `index` says; "
+            "Records: one file of samples of `recordBytes`, or that begin where `index` says."
         ),
     ] = SampleLayout.IMAGE_FOLDER
     path: Annotated[
@@ -55,6 +55,36 @@ class SampleFilesSpec(Model):
     header_bytes: Annotated[
         int, Field(description="Before the first record.", ge=0, le=_MOST_RECORD, json_schema_extra=_INT64)
     ] = 0
+
+    index: Annotated[
+        str,
+        Field(
+            description="A text file below the Dataset's root. Of Shards: a line NAME COUNT each, or JSON of names and "
+            "counts. Of Records: a line OFFSET or OFFSET LENGTH each, in the order of the file.",
+            max_length=1024,
+        ),
+    ] = ""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        """Refuse what cannot be meant. Raises ValueError with a sentence."""
+        layout, records = self.layout, self.layout is SampleLayout.RECORDS
+        if layout in (SampleLayout.FILE_LIST, SampleLayout.RECORDS) and not self.path:
+            raise ValueError(f"files.path is needed for {layout}: write the path of the file in the Dataset")
+        if self.index and not records and layout is not SampleLayout.SHARDS:
+            raise ValueError(f"files.index is for Shards and Records, and {layout} needs none: leave it out")
+        if self.index and (self.record_bytes or self.header_bytes or self.samples_per_shard != 1):
+            raise ValueError(
+                "files.index says how samples lie: leave samplesPerShard, recordBytes and headerBytes out, or the index"
+            )
+        if records and not self.record_bytes and not self.index:
+            raise ValueError(
+                "files.recordBytes is needed for Records: write the bytes of one sample, or files.index where it varies"
+            )
+        for name, path in (("path", self.path), ("index", self.index)):
+            if ".." in path.split("/") or "\0" in path:
+                raise ValueError(f"files.{name} must lie in the Dataset: write it without '..'")
+        return self
 
 
 class Sampling(Model):
@@ -113,7 +143,6 @@ class Sampling(Model):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         """Refuse what cannot be meant. Raises ValueError with a sentence."""
-        files = self.files
         for name, needed, value in (
             ("groupSize", SamplerName.STOKER_GROUP_SHUFFLE, self.group_size),
             ("ratio", SamplerName.STOKER_QUALITY_RATIO, self.ratio),
@@ -124,12 +153,6 @@ class Sampling(Model):
             raise ValueError("parameters are for order plug-ins: write plugin:NAME as the sampler, or leave them out")
         if self.sampler in _NUMPY and self.seed < 0:
             raise ValueError(f"{self.sampler} takes no negative seed: write the one that the training code has")
-        if files.layout in (SampleLayout.FILE_LIST, SampleLayout.RECORDS) and not files.path:
-            raise ValueError(f"files.path is needed for {files.layout}: write the path of the file in the Dataset")
-        if files.layout is SampleLayout.RECORDS and not files.record_bytes:
-            raise ValueError("files.recordBytes is needed for Records: write the bytes of one sample")
-        if ".." in files.path.split("/") or "\0" in files.path:
-            raise ValueError("files.path must lie in the Dataset: write it without '..'")
         if self.ranks is not None and (self.rank or 0) + self.ranks_per_pod > self.ranks:
             raise ValueError(f"rank and ranksPerPod go beyond the {self.ranks} ranks: ranks counts those of all pods")
         return self
@@ -164,7 +187,12 @@ class Sampling(Model):
             drop_last=self.drop_last,
             reseeds=None if self.reseed is None else self.reseed is Reseed.EACH_EPOCH,
             files=SampleFiles(
-                files.layout, files.path.strip("/"), files.samples_per_shard, files.record_bytes, files.header_bytes
+                files.layout,
+                files.path.strip("/"),
+                files.samples_per_shard,
+                files.record_bytes,
+                files.header_bytes,
+                files.index.strip("/"),
             ),
             dataset=self.dataset,
             group=self.group_size or 1,

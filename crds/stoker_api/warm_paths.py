@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Annotated
 
@@ -37,6 +37,8 @@ def checked_warm_path(path: str) -> str:
     """Return a path or pattern that can be understood. Raises ValueError with a sentence."""
     segments = path_segments(path)
     shown = shortened(path, _MOST_NAMED)
+    if not is_text(path):
+        raise ValueError(f"the path {shown!r} is no UTF-8: name its folder")
     if "" in segments or "\0" in path:
         raise ValueError(
             f"the path {shown!r} must be below the Dataset's folder, with a name between slashes: write train/"
@@ -52,6 +54,31 @@ def checked_warm_path(path: str) -> str:
         if not marks or any(first > last for first, last in _RANGE.findall(marks)):
             raise ValueError(f"the path {shown!r} has brackets that mean nothing: write [abc], [!abc] or [a-z]")
     return path
+
+
+def is_text(word: str) -> bool:
+    """Tell whether a word of a command line is text: bytes that are no UTF-8 are half of a character in it."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def listed_warm_paths(lines: Iterable[bytes], most: int = MOST_WARM_PATHS) -> Iterator[str]:
+    """Yield the paths of a list in UTF-8, one a line; ``#`` begins a comment. Raises ValueError with a sentence.
+
+    A file of many more lines than there may be paths (``most``) is refused before it is in memory.
+    """
+    for number, line in enumerate(lines, start=1):
+        if number > 10 * most:
+            raise ValueError(f"{most} paths are the most: name folders, or use patterns")
+        try:
+            path = line.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"line {number} of the list is no UTF-8: save it as UTF-8") from error
+        if path.strip() and not path.startswith("#"):
+            yield path
 
 
 def checked_warm_paths(paths: Sequence[str]) -> tuple[str, ...]:

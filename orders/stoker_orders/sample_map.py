@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple, Protocol
 
+from stoker_orders.sample_index import NoSamplesError, record_spans, shard_counts
 from stoker_orders.sampling_plan import SampleFiles, SampleLayout
 from stoker_tuning.rules.globs import parse_glob
 from stoker_tuning.rules.regex_syntax import PatternError
@@ -120,6 +121,29 @@ class RecordMap:
         return number if file == self._file and 0 <= number < self._count else None
 
 
+class IndexedRecordMap:
+    """One file of samples of any size. ``starts``, which grow, and ``lengths``: of the samples, in bytes."""
+
+    by_offset, spread = True, 1
+
+    def __init__(self, file: int, starts: Sequence[int], lengths: Sequence[int]) -> None:
+        self._file, self._starts, self._lengths = file, starts, lengths
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def piece(self, sample: int) -> SamplePiece:
+        """Return the bytes of a sample."""
+        return SamplePiece(self._file, self._starts[sample], self._lengths[sample])
+
+    def sample(self, file: int, offset: int) -> int | None:
+        """Return the sample that a byte belongs to."""
+        number = bisect_right(self._starts, offset) - 1
+        if file != self._file or number < 0 or offset >= self._starts[number] + self._lengths[number]:
+            return None
+        return number
+
+
 _NONE = 2**32 - 1
 
 
@@ -138,14 +162,10 @@ def _inverse(numbers: Sequence[int]) -> "array[int]":
     return inverse
 
 
-class NoSamplesError(ValueError):
-    """What a job says of its files does not fit the Dataset; the message says why, and what to do."""
-
-
 def make_map(said: SampleFiles, files: Iterable[ListedFile], listed: bytes = b"") -> SampleMap:
     """Find the samples among a Dataset's files, which come folder by folder. Raises NoSamplesError.
 
-    ``listed``: the content of the list that ``said.path`` names, where it names one.
+    ``listed``: the content of the file ``said.described_by``, where there is one.
     """
     match said.layout:
         case SampleLayout.IMAGE_FOLDER:
@@ -153,17 +173,42 @@ def make_map(said: SampleFiles, files: Iterable[ListedFile], listed: bytes = b""
         case SampleLayout.FILE_LIST:
             found = FileMap(_from_list(said.path, files, listed))
         case SampleLayout.SHARDS:
-            matched = sorted(_matching(said.path, files), key=lambda one: one.path)
-            numbers = [one.number for one in matched]
-            found = FileMap(numbers) if said.per_shard == 1 else ShardMap(numbers, [said.per_shard] * len(numbers))
+            found = _shards(said, files, listed)
         case SampleLayout.RECORDS:
-            file = next((one for one in files if one.path == said.path.encode()), None)
-            if file is None:
-                raise NoSamplesError(f"the Dataset has no file {said.path!r}, in which the samples should lie")
-            found = RecordMap(file, said.record_bytes, said.header_bytes)
+            found = _records(said, files, listed)
     if not len(found):
         raise NoSamplesError(f"no sample is found at {said.path or '/'!r} ({said.layout}): look at sampling.files")
     return found
+
+
+def _shards(said: SampleFiles, files: Iterable[ListedFile], listed: bytes) -> SampleMap:
+    """Return the shards by name, with the samples of each. Raises NoSamplesError."""
+    matched = sorted(_matching(said.path, files), key=lambda one: one.path)
+    if not said.index:
+        numbers = [one.number for one in matched]
+        return FileMap(numbers) if said.per_shard == 1 else ShardMap(numbers, [said.per_shard] * len(numbers))
+    counts = shard_counts(said.index, listed)
+    found = [(one, counts.get(_beside(said.index, one.path), counts.get(one.path))) for one in matched]
+    if said.path and (unknown := next((one.path for one, count in found if count is None), None)) is not None:
+        raise NoSamplesError(f"the index {said.index!r} does not say how many samples {_decoded(unknown)!r} has")
+    known = [(one.number, count) for one, count in found if count is not None]
+    return ShardMap([number for number, _ in known], [count for _, count in known])
+
+
+def _records(said: SampleFiles, files: Iterable[ListedFile], listed: bytes) -> SampleMap:
+    """Return the records of a file. Raises NoSamplesError."""
+    file = next((one for one in files if one.path == said.path.encode()), None)
+    if file is None:
+        raise NoSamplesError(f"the Dataset has no file {said.path!r}, in which the samples should lie")
+    if not said.index:
+        return RecordMap(file, said.record_bytes, said.header_bytes)
+    return IndexedRecordMap(file.number, *record_spans(said.index, listed, file.size))
+
+
+def _beside(listing: str, path: bytes) -> bytes:
+    """Return a path as one of a listing's own folder; empty where it lies elsewhere."""
+    folder = listing.rpartition("/")[0].encode()
+    return path[len(folder) + 1 :] if folder and path.startswith(folder + b"/") else b""
 
 
 # What torchvision's ImageFolder takes for an image.
@@ -195,13 +240,11 @@ def _decoded(name: bytes) -> str:
 
 def _from_list(path: str, files: Iterable[ListedFile], listed: bytes) -> "array[int]":
     """Return the files in the order of a list: a path a line, from the list's own folder or the Dataset's root."""
-    folder = path.rpartition("/")[0].encode()
     wanted = [line.strip() for line in listed.splitlines()]
     names = {name for name in wanted if name}
     here: dict[bytes, int] = {}
     for one in files:
-        beside = one.path[len(folder) + 1 :] if folder and one.path.startswith(folder + b"/") else None
-        for name in (one.path, beside):
+        for name in (one.path, _beside(path, one.path)):
             if name in names:
                 here[name] = one.number
     missing = next((name for name in wanted if name and name not in here), None)

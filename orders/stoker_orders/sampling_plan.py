@@ -15,15 +15,16 @@ class SampleLayout(StrEnum):
 
     IMAGE_FOLDER = "ImageFolder"  # a file a sample; folders of classes by name, and files by name within each
     FILE_LIST = "FileList"  # a file a sample, as a text file of the Dataset lists them
-    SHARDS = "Shards"  # files by name, each with as many samples
-    RECORDS = "Records"  # one file of samples of one size
+    SHARDS = "Shards"  # files by name, each with as many samples, or as many as an index says
+    RECORDS = "Records"  # one file of samples of one size, or that begin where an index says
 
 
 @dataclass(frozen=True)
 class SampleFiles:
     """Where samples lie. ``path``: of the folder, list, pattern or file, within the Dataset; empty: the whole of it.
 
-    ``per_shard``: samples of each shard; 1: the sampler orders the shards themselves. Sizes in bytes.
+    ``per_shard``: samples of each shard; 1: the sampler orders the shards themselves. Sizes in bytes. ``index``: the
+    path of the file that says how many samples shards have, or where records begin; empty: none does.
     """
 
     layout: SampleLayout = SampleLayout.IMAGE_FOLDER
@@ -31,6 +32,12 @@ class SampleFiles:
     per_shard: int = 1
     record_bytes: int = 0
     header_bytes: int = 0
+    index: str = ""
+
+    @property
+    def described_by(self) -> str:
+        """The path of the file that has to be read to find the samples; empty: none has."""
+        return self.path if self.layout is SampleLayout.FILE_LIST else self.index
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from functools import partial
 
 from stoker_orders.following import OrderFollower, OrderState
 from stoker_orders.job_order import JobOrder
-from stoker_orders.sample_map import NoSamplesError, SamplePiece
+from stoker_orders.sample_index import NoSamplesError
+from stoker_orders.sample_map import SamplePiece
 from stoker_sidecar.agent.core.order_groups import OrderGroup, read_samples
 from stoker_sidecar.agent.core.order_rows import OrderView, order_view, window
 from stoker_sidecar.agent.core.reading import ObservedTree, ReaderBatch

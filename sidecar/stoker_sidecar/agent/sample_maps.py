@@ -6,19 +6,20 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import NamedTuple
 
-from stoker_orders.sample_map import ListedFile, NoSamplesError, SampleMap, make_map
-from stoker_orders.sampling_plan import SampleFiles, SampleLayout
+from stoker_orders.sample_index import NoSamplesError
+from stoker_orders.sample_map import ListedFile, SampleMap, make_map
+from stoker_orders.sampling_plan import SampleFiles
 from stoker_sidecar.linux.beneath import open_file_beneath
 from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.version.manifest import Manifest
 
-_MOST_LIST = 64 * 1024**2  # bytes of a list of files: a million of them and more
+_MOST_LIST = 64 * 1024**2  # bytes of a list of files, or of an index: a million lines and more
 # As layouts are made: a thread that lets the agent's event loop run.
 _PACE_FILES, _PACE_SECONDS = 4096, 0.02
 
 
 class ListNeeded(NamedTuple):
-    """The list of files, which is not on the disk yet: its inode."""
+    """The list of files, or the index, which is not on the disk yet: its inode."""
 
     ino: int
 
@@ -27,14 +28,14 @@ def read_map(paths: VersionPaths, said: SampleFiles, *, ended: Callable[[], bool
     """Find a version's samples. Blocks, without haste. Raises NoSamplesError, CacheError and OSError."""
     with closing(Manifest.open(paths.manifest)) as manifest:
         listed = b""
-        if said.layout is SampleLayout.FILE_LIST:
-            entry = manifest.find(said.path)
+        if path := said.described_by:
+            entry = manifest.find(path)
             if entry is None or entry.is_dir:
-                raise NoSamplesError(f"the Dataset has no file {said.path!r}, which should list the samples")
+                raise NoSamplesError(f"the Dataset has no file {path!r}, which should list the samples")
             if entry.size > _MOST_LIST:
-                raise NoSamplesError(f"the list {said.path!r} is larger than {_MOST_LIST >> 20} MiB: list fewer files")
+                raise NoSamplesError(f"the list {path!r} is larger than {_MOST_LIST >> 20} MiB: list fewer samples")
             try:
-                listed = _content(paths, said.path)
+                listed = _content(paths, path)
             except FileNotFoundError:
                 return ListNeeded(entry.ino)
         return make_map(said, _files(manifest, ended), listed)

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from stoker_api.dataset_source import DatasetSource, Source
 from stoker_api.meta import parse_quantity
 from stoker_api.mount_figures import default_runs
-from stoker_api.warm_paths import MOST_WARM_PATH, MOST_WARM_PATHS, checked_warm_path, checked_warm_paths
+from stoker_api.warm_paths import is_text
 from stoker_sidecar.errors import InvalidSource
 from stoker_sidecar.linux.cpu_sets import format_cpus, parse_cpus, usable_cpus
 from stoker_sidecar.local.mount_spec import (
@@ -20,14 +20,15 @@ from stoker_sidecar.local.mount_spec import (
     default_cache,
 )
 from stoker_sidecar.local.report import for_workstation
+from stoker_sidecar.local.said_paths import warm_paths_of
 from stoker_sidecar.store.core.location import parse_location
 from stoker_sidecar.version.objects import selector
 
 _EPILOG = """\
 Without --foreground the command returns when DIR is mounted (with --warm: when everything is on this disk), and the
-mount stays until `stoker umount DIR`. PATHs of --warm are folders, files or patterns (* stops at '/', ** does not)
-below URL, fetched in this order; all else is fetched when it is read. Ctrl-C before that unmounts. What was fetched
-stays in the cache folder.
+mount stays until `stoker umount DIR`. PATHs of --warm, and of its --list, are folders, files or patterns
+(* stops at '/', ** does not) below URL, fetched in this order; all else is fetched when it is read. Ctrl-C before that
+unmounts. What was fetched stays in the cache folder.
 
 Credentials come from where AWS programs look: the environment, ~/.aws, SSO, the machine's role; without any, requests
 are not signed. Exit codes: 0 good, 1 it cannot be mounted (a sentence says why, and nothing is), 2 wrong usage.
@@ -102,7 +103,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str], uid: int) -> Moun
         description="Shows what is below a prefix of a bucket as a folder of read-only files, fetched once and kept.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="stoker mount URL DIR [--warm [PATH ...]] [OPTION ...]",
+        usage="stoker mount URL DIR [--warm [PATH ...] [--list FILE]] [OPTION ...]",
     )
     _add_mount(mount, environment, uid)
     umount = commands.add_parser("umount", help="end such a mount", description="Ends a mount of `stoker mount`.")
@@ -113,18 +114,32 @@ def parse(argv: Sequence[str], environment: Mapping[str, str], uid: int) -> Moun
     umount.set_defaults(make=lambda options: UmountOptions(options.folder, options.run_dir, options.force))
     drop = _add_drop(commands)
     for command in (mount, umount, drop):
+        command.set_defaults(parser=command)
         command.add_argument(
             "--run-dir", type=Path, default=default_runs(environment, uid), help="folder of the sockets (%(default)s)"
         )
     options, paths = parser.parse_known_args(argv)
-    if paths and (not getattr(options, "warm", False) or any(path.startswith("-") for path in paths)):
-        parser.error(f"unrecognized arguments: {' '.join(paths)}")
+    _check_words(
+        options.parser, argv, paths, may_have_paths=options.parser is mount, warm=getattr(options, "warm", False)
+    )
     options.warm_paths = paths
     try:
         made: MountOptions | UmountOptions | DropOptions = options.make(options)
     except (InvalidSource, ValueError) as error:
-        (drop if options.make is _drop_options else mount).error(_sentence(error))
+        options.parser.error(_sentence(error))
     return made
+
+
+def _check_words(
+    parser: argparse.ArgumentParser, argv: Sequence[str], paths: Sequence[str], *, may_have_paths: bool, warm: bool
+) -> None:
+    """Exit with a sentence where a word is no text, or means nothing."""
+    if no_text := next((word for word in argv if not is_text(word)), None):
+        parser.error(f"{no_text!r} is no UTF-8: rename it, or name the folder that it is in")
+    if unknown := [path for path in paths if path.startswith("-") or not may_have_paths]:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    if paths and not warm:
+        parser.error(f"{' '.join(paths)} is behind URL and DIR: paths are for --warm, so give it as well")
 
 
 def _add_drop(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
@@ -164,6 +179,13 @@ def _add_mount(parser: argparse.ArgumentParser, environment: Mapping[str, str], 
         "--warm",
         action="store_true",
         help="fetch everything, or each PATH behind URL and DIR; return when it is on this disk",
+    )
+    add(
+        "--list",
+        metavar="FILE",
+        dest="listed",
+        help="with --warm: paths in UTF-8, one a line, behind those of the command line; - reads standard input, # "
+        "begins a comment",
     )
     add("-f", "--foreground", action="store_true", help="stay; Ctrl-C unmounts")
     add("--endpoint", default=endpoint, help="URL of an S3-compatible server [AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL]")
@@ -243,6 +265,8 @@ def _mount_options(options: argparse.Namespace) -> MountOptions:
         raise ValueError(f"--cache {str(options.cache)!r} has a comma, by which the processes tell cache folders apart")
     if options.pages and not options.warm:
         raise ValueError("--pages says what --warm is to bring into memory: give --warm as well")
+    if options.listed is not None and not options.warm:
+        raise ValueError("--list names what --warm is to fetch: give --warm as well")
     selector(tuple(options.include), tuple(options.exclude))
     plugins = _plugins(options.plugins)
     return MountOptions(
@@ -261,7 +285,7 @@ def _mount_options(options: argparse.Namespace) -> MountOptions:
         version=options.version,
         refresh=not options.no_refresh,
         warm=options.warm,
-        warm_paths=_warm_paths(options.warm_paths),
+        warm_paths=warm_paths_of(options.warm_paths, options.listed),
         foreground=options.foreground,
         json=options.output == "json",
         profile=options.profile,
@@ -300,13 +324,6 @@ def _cpus(text: str) -> str:
         there = format_cpus(usable_cpus())
         raise argparse.ArgumentTypeError(f"CPUs {format_cpus(missing)} cannot be used here: there are {there}")
     return text
-
-
-def _warm_paths(paths: Sequence[str]) -> tuple[str, ...]:
-    """Return the paths of --warm. Raises ValueError."""
-    if len(paths) > MOST_WARM_PATHS or any(len(path) > MOST_WARM_PATH for path in paths):
-        raise ValueError(f"--warm takes {MOST_WARM_PATHS} paths of {MOST_WARM_PATH} characters at most: name folders")
-    return checked_warm_paths([checked_warm_path(path) for path in paths])
 
 
 def _plugins(given: Sequence[str]) -> tuple[str, ...]:
@@ -372,4 +389,4 @@ def _sentence(error: Exception) -> str:
         first = error.errors()[0]
         field = str(first["loc"][0])  # of Source; the options have its fields' names
         return f"--{field} {first['input']!r} is not valid: {DatasetSource.model_fields[field].description}"
-    return for_workstation(str(error))
+    return for_workstation(str(error)) if isinstance(error, InvalidSource) else str(error)

@@ -186,9 +186,12 @@ def mounted_line(uri: str, folder: str, report: Report) -> str:
     said = f"{head}: {row.files} files, {format_bytes(row.bytes)}, {kept} on this disk"
     if row.pages is not None and row.pages.done:
         said += f", {format_bytes(row.pages.read_bytes)} of it in memory"
+    if report.full:
+        said += "; the quota or the disk holds no more, so the rest is read from the source each time"
     if (part := row.warm_paths) is None:
         return said
-    named = f"{said}; the paths name {part.files} files, {format_bytes(part.bytes)}"
+    files = "1 file" if part.files == 1 else f"{part.files} files"
+    named = f"{said}; the paths name {files}, {format_bytes(part.bytes)}"
     return f"{named}; {_unmatched(part)}" if part.unmatched else named
 
 

@@ -32,6 +32,13 @@ def test_what_is_said_becomes_a_plan() -> None:
     )
 
 
+@pytest.mark.parametrize("layout", ["Shards", "Records"])
+def test_an_index_says_how_samples_lie(layout: str) -> None:
+    said = Sampling.model_validate({"files": {"layout": layout, "path": "x", "index": "/x.idx"}})
+    assert said.plan().files == SampleFiles(SampleLayout(layout), "x", index="x.idx")
+    assert said.plan().files.described_by == "x.idx"
+
+
 @pytest.mark.parametrize(
     ("said", "sentence"),
     [
@@ -51,6 +58,10 @@ def test_what_is_said_becomes_a_plan() -> None:
         ({"ratio": 0.5}, "ratio is for stoker-quality-ratio"),
         ({"files": {"layout": "FileList"}}, "files.path is needed for FileList"),
         ({"files": {"layout": "Records", "path": "x"}}, "files.recordBytes is needed"),
+        ({"files": {"path": "x", "index": "i"}}, "files.index is for Shards and Records"),
+        ({"files": {"layout": "Shards", "samplesPerShard": 9, "index": "i"}}, "files.index says how samples lie"),
+        ({"files": {"layout": "Records", "path": "x", "recordBytes": 9, "index": "i"}}, "files.index says how"),
+        ({"files": {"layout": "Shards", "index": "../i"}}, "files.index must lie in the Dataset"),
         ({"files": {"path": "a/../../b"}}, "must lie in the Dataset"),
         ({"ranks": 4, "rank": 4}, "rank and ranksPerPod go beyond the 4 ranks"),
         ({"epochs": 10**9}, "wrong at epochs"),

@@ -215,6 +215,28 @@ def test_a_picture_is_a_png(tmp_path: Path) -> None:
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_picture_that_cannot_be_written_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    result = stoker(f"file://{tmp_path}", "--png", f"{tmp_path}/none/p.png", "--", "true")
+    assert (result.exit_code, f"there is no folder {tmp_path}/none" in result.output) == (1, True)
+    assert "fetching" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--", "/nowhere/to/be/found"], "/nowhere/to/be/found cannot be run: there is no such program"),
+        (["--synthetic", "nowhere", "--", "true"], "nowhere cannot be run"),
+        (["--synthetic", "'open", "--", "true"], "--synthetic is no command line"),
+    ],
+)
+def test_a_command_that_is_not_there_is_refused_before_anything_is_fetched(
+    words: list[str], said: str, tmp_path: Path
+) -> None:
+    result = stoker(f"file://{tmp_path}", *words)
+    assert (result.exit_code, said in result.output) == (1, True), result.output
+    assert "fetching" not in result.output
+
+
 def test_a_picture_without_its_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     result = stoker("resnet-0", "--png", "p.png")

@@ -1,5 +1,6 @@
 """Of `stoker warm DATASET PATH...`: which paths are taken, what is written, and when it is done."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from stoker_api.dataset import Dataset, Warm
 from stoker_api.warm_paths import paths_digest
 from stoker_cli import cluster, rows, waiting, warm_paths
 from stoker_cli.errors import CliError
-from stoker_cli.main import main
+from stoker_cli.main import _follow, main
 from stoker_cli.warm_request import WarmRequest, check_nodes, read_nodes
 
 PATHS = ["train/", "val/*.tar"]
@@ -33,7 +34,7 @@ def _dataset(found: str = "True", warm: str = "True", generation: int = 2, **par
 
 
 def test_paths_of_the_command_line_go_before_those_of_the_list() -> None:
-    assert warm_paths.read(("b", "a"), ["# a list\n", "\n", "c\r\n", "a\n"]) == ("b", "a", "c")
+    assert warm_paths.read(("b", "a"), [b"\xef\xbb\xbf# a list\n", b"\n", b"c\r\n", b"a\n"]) == ("b", "a", "c")
 
 
 def test_without_paths_the_spec_stays_as_it_is() -> None:
@@ -47,7 +48,9 @@ def test_without_paths_the_spec_stays_as_it_is() -> None:
         ((), [], "no path"),
         (("a" * 1025,), None, "1025 characters"),
         (tuple(map(str, range(1001))), None, "1000 paths are the most"),
-        ((), (f"{n}\n" for n in range(10**6)), "1000 paths are the most"),
+        ((), (b"%d\n" % n for n in range(10**6)), "1000 paths are the most"),
+        ((), [b"train/\n", b"\xff\n"], "line 2 of the list is no UTF-8: save it as UTF-8"),
+        (("val/\udcff",), None, "is no UTF-8: name its folder"),
         (tuple(f"*{n}" for n in range(101)), None, "101 of the paths have wildcards"),
     ],
 )
@@ -115,6 +118,25 @@ async def test_what_is_asked_for_is_written_to_the_spec(request_: WarmRequest, w
     (body,) = client.bodies
     assert body["spec"] == {"warm": written}
     assert "stoker.dev/warm-requested" in body["metadata"]["annotations"]
+
+
+async def test_who_ends_the_wait_is_told_that_the_warming_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    waiter = asyncio.ensure_future(_follow(_Unreadable(), "d", waiting.warm, 60.0))  # type: ignore[arg-type]  # as above
+    await asyncio.sleep(0)
+    waiter.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiter
+    assert "It goes on: stoker status d follows it, and stoker pause d holds it." in capsys.readouterr().err
+
+
+class _Unreadable:
+    """A cluster that does not answer."""
+
+    namespace = "n"
+
+    async def dataset(self, _name: str) -> Dataset:
+        await asyncio.Event().wait()
+        raise AssertionError("it never answers")
 
 
 def test_all_takes_no_paths(tmp_path: Path) -> None:

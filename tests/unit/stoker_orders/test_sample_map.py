@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from stoker_orders.sample_map import ListedFile, NoSamplesError, SamplePiece, make_map
+from stoker_orders.sample_index import NoSamplesError
+from stoker_orders.sample_map import ListedFile, SamplePiece, make_map
 from stoker_orders.sampling_plan import SampleFiles, SampleLayout
 
 
@@ -76,6 +77,68 @@ def test_records_are_found_by_where_they_lie() -> None:
     assert len(found) == 10
     assert found.piece(3) == SamplePiece(5, 316, 100)
     assert [found.sample(5, 316), found.sample(5, 415), found.sample(5, 3), found.sample(6, 316)] == [3, 3, None, None]
+
+
+@pytest.mark.parametrize(
+    "index", [b"a 0.tar 3\nb.tar\t2\r\n\nother.tar 9\n", b'{"a 0.tar": 3, "b.tar": 2, "other.tar": 9}']
+)
+@pytest.mark.parametrize("path", ["train/*.tar", ""])
+def test_an_index_says_how_many_samples_each_shard_has(index: bytes, path: str) -> None:
+    files = listed("train/a 0.tar", "train/b.tar", "train/sizes", "val/c.tar")
+    found = make_map(SampleFiles(SampleLayout.SHARDS, path, index="train/sizes"), files, index)
+    assert [found.piece(sample).file for sample in range(len(found))] == [5, 5, 5, 6, 6]
+    assert [found.sample(file, 0) for file in (5, 6, 7)] == [0, 3, None]
+
+
+def test_a_shard_that_the_index_leaves_out_is_told() -> None:
+    said = SampleFiles(SampleLayout.SHARDS, "*.tar", index="sizes")
+    with pytest.raises(NoSamplesError, match=r"the index 'sizes' does not say how many samples 'b.tar' has"):
+        make_map(said, listed("a.tar", "b.tar"), b"a.tar 3")
+
+
+@pytest.mark.parametrize("index", [b"16\n40\n50\n", b"16 24\n40 10\n50 50\n"])
+def test_an_index_says_where_records_begin(index: bytes) -> None:
+    said = SampleFiles(SampleLayout.RECORDS, "all.tfrecord", index="all.idx")
+    found = make_map(said, listed("all.idx", "all.tfrecord", size=100), index)
+    assert [found.piece(sample) for sample in range(len(found))] == [
+        SamplePiece(6, 16, 24),
+        SamplePiece(6, 40, 10),
+        SamplePiece(6, 50, 50),
+    ]
+    assert [found.sample(6, at) for at in (15, 16, 39, 40, 99, 100)] == [None, 0, 0, 1, 2, None]
+    assert found.sample(5, 16) is None
+
+
+def test_what_lies_between_the_records_of_an_index_is_none() -> None:
+    said = SampleFiles(SampleLayout.RECORDS, "all.bin", index="all.idx")
+    found = make_map(said, listed("all.bin", size=100), b"0 10\n20 10\n")
+    assert [found.sample(5, at) for at in (9, 10, 19, 20, 30)] == [0, None, None, 1, None]
+
+
+@pytest.mark.parametrize(
+    ("layout", "index", "sentence"),
+    [
+        (SampleLayout.SHARDS, b"s.bin\n", "line 1 of the index 'i' is 's.bin': write the name of a shard"),
+        (SampleLayout.SHARDS, b"s.bin -3\n", "line 1 of the index 'i' is 's.bin -3'"),
+        (SampleLayout.SHARDS, b'{"s.bin": "3"}', "the index 'i' has no count for 's.bin'"),
+        (SampleLayout.SHARDS, b'{"s.bin": 3', "the index 'i' begins as JSON, and is none"),
+        (SampleLayout.SHARDS, b"s.bin %d" % 2**65, "line 1 of the index 'i'"),
+        (SampleLayout.SHARDS, b'{"s.bin": %d}' % 2**65, "has no count for 's.bin'"),
+        (SampleLayout.RECORDS, b"9" * 5000, "line 1 of the index 'i'"),
+        (SampleLayout.SHARDS, b"s.bin 0", "no sample is found at 's.bin'"),
+        (SampleLayout.RECORDS, b"", "no sample is found at 's.bin'"),
+        (SampleLayout.RECORDS, b"0\n\n7 3\n", "line 3 of the index 'i' is '7 3': write OFFSET, or OFFSET LENGTH"),
+        (SampleLayout.RECORDS, b"0 3\n7\n", "line 2 of the index 'i' is '7': write OFFSET, or OFFSET LENGTH"),
+        (SampleLayout.RECORDS, b"0 1 2\n", "line 1 of the index 'i'"),
+        (SampleLayout.RECORDS, b"\xff\n", "line 1 of the index 'i'"),
+        (SampleLayout.RECORDS, b"5\n5\n", "line 2 of the index 'i' is '5': records follow one another within 10"),
+        (SampleLayout.RECORDS, b"10\n", "records follow one another within 10 bytes"),
+        (SampleLayout.RECORDS, b"5 6\n", "records follow one another within 10 bytes"),
+    ],
+)
+def test_an_index_that_says_nothing_is_told_with_its_line(layout: SampleLayout, index: bytes, sentence: str) -> None:
+    with pytest.raises(NoSamplesError, match=sentence):
+        make_map(SampleFiles(layout, "s.bin", index="i"), listed("s.bin"), index)
 
 
 @pytest.mark.parametrize(

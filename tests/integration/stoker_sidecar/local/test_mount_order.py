@@ -20,11 +20,14 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.root
 COUNT, SEED, EPOCHS = 500, 3, 40
 FILES = {f"set/train/{n % 5}/{n:03}.jpg": os.urandom(1000) for n in range(COUNT)}
+SHARDS = {f"{n:02}.tar": 5 + 10 * (n % 3) for n in range(80)}  # samples of each
+FILES |= {f"set/shards/{name}": os.urandom(1000) for name in SHARDS}
+FILES["set/shards/sizes.json"] = json.dumps(SHARDS).encode()
 NOBODY = 65534
-# Reads the files whose numbers come on standard input, by class and name.
+# Reads the files whose numbers come on standard input, by folder and name.
 _READER = """
 import json, pathlib, sys, time
-names = sorted((pathlib.Path(sys.argv[1]) / "train").glob("*/*"))
+names = sorted(pathlib.Path(sys.argv[1]).glob(sys.argv[2]))
 for sample in json.load(sys.stdin):
     names[sample].read_bytes()
     time.sleep(0.004)
@@ -42,9 +45,9 @@ def order(epochs: int = EPOCHS) -> list[int]:
 
 
 @contextmanager
-def reading(stoker: StokerMount, samples: list[int]) -> Iterator[None]:
-    """Read the mount in this order."""
-    command = stoker.as_user(sys.executable, "-c", _READER, str(stoker.data))
+def reading(stoker: StokerMount, samples: list[int], pattern: str = "train/*/*") -> Iterator[None]:
+    """Read what matches, in this order."""
+    command = stoker.as_user(sys.executable, "-c", _READER, str(stoker.data), pattern)
     with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         json.dump(samples, process.stdin)
@@ -105,3 +108,16 @@ def test_another_seed_is_found_wrong_and_said_in_the_foreground(server: S3Server
         assert "look at sampler, seed" in report(stoker).order.message
         assert command.stderr is not None
         assert any("order: Wrong: read " in line for line in command.stderr)
+
+
+@pytest.mark.usefixtures("fuse_for_all")
+def test_shards_of_unequal_counts_are_known_by_their_index(server: S3Server) -> None:
+    shards = [number for number, count in enumerate(SHARDS.values()) for _ in range(count)]
+    files = {"layout": "Shards", "path": "shards/*.tar", "index": "shards/sizes.json"}
+    said = {"sampler": "torch-sequential", "epochs": EPOCHS, "files": files}
+    with StokerMount(server, uid=NOBODY) as stoker:
+        stoker.mount("--sampling", json.dumps(said))
+        with reading(stoker, shards * EPOCHS, "shards/*.tar"):
+            wait_until(lambda: report(stoker).order.state == "Known", SECONDS)
+            assert report(stoker).order.agreement == 100
+        assert stoker.run("umount", str(stoker.data)).returncode == 0

@@ -39,7 +39,7 @@ def test_only_the_paths_come_and_the_rest_can_be_read(stoker: StokerMount, serve
 
 def test_a_path_that_names_nothing_is_said_in_the_last_line(stoker: StokerMount) -> None:
     said = stoker.mount("--warm", "f9/", "f1/00.bin")
-    assert "the paths name 1 files, 19.5 KiB; 1 path names nothing: f9/" in said.splitlines()[-1]
+    assert "the paths name 1 file, 19.5 KiB; 1 path names nothing: f9/" in said.splitlines()[-1]
 
 
 def test_warm_stands_where_one_likes_before_or_behind_url_and_folder(stoker: StokerMount) -> None:

@@ -112,6 +112,7 @@ def test_a_full_quota_is_as_warm_as_it_gets(fields: dict[str, Any]) -> None:
     full = report(**fields)
     assert is_done(full, warm=True, swap_over=False)
     assert not full.stuck
+    assert "the quota or the disk holds no more" in mounted_line("s3://b/p", "/data", full)
 
 
 def test_an_error_that_stays_is_no_reason_to_wait() -> None:

@@ -69,6 +69,14 @@ def test_umount_finds_the_mounts_of_the_same_user() -> None:
         (["mount", "s3://bucket", "/data", "--quota", "much"], "'much' is not a quantity of bytes"),
         (["mount", "s3://bucket", "/data", "--cache", "/a,b"], "--cache '/a,b' has a comma"),
         (["mount", "s3://bucket"], "DIR"),
+        (["mount", "s3://bucket", "/data", "train/"], "train/ is behind URL and DIR: paths are for --warm"),
+        (["mount", "s3://bucket", "/data", "--warm", "--wram"], "stoker mount: error: unrecognized arguments: --wram"),
+        (["umount", "/data", "/more"], "stoker umount: error: unrecognized arguments: /more"),
+        (["mount", "s3://bucket", "/data", "--warm", "\udcff"], "'\\udcff' is no UTF-8: rename it"),
+        (["mount", "s3://bucket", "/\udcff"], "'/\\udcff' is no UTF-8: rename it"),
+        (["mount", "s3://bucket", "/data", "--list", "paths.txt"], "give --warm as well"),
+        (["mount", "s3://bucket", "/data", "--warm", "--list", "/no/file"], "--list /no/file: No such file"),
+        (["mount", "s3://bucket", "/data", "--sampling", "{"], "expected the node content"),  # a node of YAML
     ],
 )
 def test_wrong_usage_is_exit_code_2_and_names_the_value(
@@ -77,6 +85,36 @@ def test_wrong_usage_is_exit_code_2_and_names_the_value(
     with pytest.raises(SystemExit) as refused:
         parse(words, {}, USER)
     assert refused.value.code == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_the_paths_of_a_list_come_behind_those_of_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "paths").write_text("train/\n# a comment\nval/*.tar\nindex.json\n")
+    listed = ["--list", str(tmp_path / "paths")]
+    assert mount("--warm", "index.json", *listed).warm_paths == ("index.json", "train/", "val/*.tar")
+    assert mount("--warm", *listed).warm_paths == ("train/", "val/*.tar", "index.json")
+
+
+def test_a_list_may_have_twenty_thousand_paths(tmp_path: Path) -> None:
+    (tmp_path / "paths").write_text("".join(f"train/{number:06}.jpg\n" for number in range(20_000)))
+    assert len(mount("--warm", "--list", str(tmp_path / "paths")).warm_paths) == 20_000
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"".join(b"%0999d\n" % n for n in range(700)), "600000 characters together"),
+        (b"", "has no path"),
+        (b"train/\n\xff\n", "line 2 of the list is no UTF-8"),
+        (b"a\n" * 200_001, "20000 paths"),
+    ],
+)
+def test_a_list_that_cannot_be_meant_is_refused(
+    tmp_path: Path, content: bytes, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "paths").write_bytes(content)
+    with pytest.raises(SystemExit):
+        mount("--warm", "--list", str(tmp_path / "paths"))
     assert sentence in capsys.readouterr().err
 
 
