@@ -26,6 +26,7 @@ from stoker_operator.reconcilers.node_accounts import NodeAccounts, making_key
 from stoker_operator.reconcilers.node_cache_plans import NodeCachePlans, found_in, node_cache_key, nodes_of
 from stoker_operator.reconcilers.slices import in_slices
 from stoker_operator.reconcilers.turns import KeyedAction
+from stoker_operator.work_turns import WORK
 from stoker_operator.writer import Writer
 
 
@@ -62,12 +63,14 @@ class DatasetReconciler:
         now = self._clock()
         decision = await self._decide(self._shared(self._state.snapshot(), now), now)
         view = decision.view
-        _measure(view, self._state.sizes())
-        self._plans.keep_only(view.nodes)
-        troubles = self._troubles_of(decision)
+        async with WORK.one():
+            _measure(view, self._state.sizes())
+            self._plans.keep_only(view.nodes)
+            troubles = self._troubles_of(decision)
         await in_slices(self._statuses.work_out(decision, self._volumes.note, troubles))
         rights = await in_slices(self._rights.actions(view, decision.plans))
-        due = self.work.take(self._actions(decision, rights, now))
+        async with WORK.one():
+            due = self.work.take(self._actions(decision, rights, now))
         times = [time - now for time in (decision.look_again, self._statuses.due) if time is not None]
         again = view.shares.look_again
         times += [again - now] if again is not None else []
