@@ -139,6 +139,7 @@ def _add_operators(commands: _Commands) -> None:
     waits.add_argument(
         "--reports", type=float, default=REPORTS, metavar="N", help="of nodes, a second; default: %(default)s"
     )
+    waits.add_argument("--everywhere", type=int, default=EVERYWHERE, metavar="N", help="on all nodes; %(default)s")
     waits.set_defaults(act=_webhook_waits)
 
 
@@ -263,7 +264,7 @@ def _gate_loop(options: argparse.Namespace) -> None:
 
 
 def _webhook_waits(options: argparse.Namespace) -> None:
-    print(show_waits(measure_waits(options.nodes, options.seconds, options.reports)))
+    print(show_waits(measure_waits(options.nodes, options.seconds, options.reports, options.everywhere)))
 
 
 def _orders(options: argparse.Namespace) -> None:

@@ -190,6 +190,12 @@ class LedCluster:
                     key = f"{raw['metadata']['namespace']}/{raw['metadata']['name']}"
                     getattr(self.state, kind).put(key, raw)
 
+    def wire(self, node: str) -> Object:
+        """Return a NodeCache as the API server has it."""
+        cache = self.state.node_caches.get(node)
+        assert cache is not None
+        return _wire(cache)
+
     def read(self, cache: NodeCache) -> NodeCache:
         """Read a NodeCache as it comes from the API server."""
         return self._reader.view(json.loads(json.dumps(_wire(cache))))

@@ -20,7 +20,7 @@ from stoker_operator.core.gating import Gating
 from stoker_operator.core.release_decisions import Outcome
 from stoker_operator.core.resources import Resources
 from stoker_operator.core.views import NodeView, PodView
-from stoker_operator.reconcilers.slices import SLICE
+from stoker_operator.work_turns import SLICE
 
 GATE_SIZES = (100, 500, 1000, 2500, 5000)  # nodes
 WARM_NODES = (1, 3, 10)

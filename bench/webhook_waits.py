@@ -1,8 +1,9 @@
 """What a review waits for in the operator's process, while nodes report and Datasets change.
 
-The product's own webhook, with TLS, and its passes over Datasets and TrainingJobs, on one event loop of a process of
-its own; reports are read as they come from a watch. The API server is played by a writer that takes everything, and
-kopf by a thread that reads Datasets as often as they change. The reviews come from this process.
+The product's own webhook, with TLS, its passes over Datasets, TrainingJobs and held pods, and the informer that reads
+what nodes report from JSON, on one event loop of a process of its own. The API server is played by a watch and by a
+writer that takes everything, and kopf by a thread that reads Datasets as often as they change. The reviews come from
+this process.
 """
 
 import asyncio
@@ -20,15 +21,17 @@ from multiprocessing.connection import Connection
 
 from bench.control_plane import DiscardedEvents, LedCluster
 from bench.errors import BenchError
+from bench.played_watch import PlayedWatch
 from bench.simulation.reviews import Asking, WebhookCall, ask_webhook
 from bench.simulation.samples import quantile
 from stoker_api.dataset import Dataset
 from stoker_operator import garbage
 from stoker_operator.core.catalog import CatalogEntry, catalog_entry
 from stoker_operator.leader import PASS_INTERVAL
-from stoker_operator.loop_watch import timed_loop
+from stoker_operator.loop_watch import LEAST, timed_loop
 from stoker_operator.main import SWITCH_INTERVAL
-from stoker_operator.reconcilers.loop import ReconcileLoop
+from stoker_operator.reconcilers.loop import LevelTriggered, ReconcileLoop
+from stoker_operator.reconcilers.pod_gate import PodGate
 from stoker_operator.reconcilers.training_jobs import TrainingJobReconciler
 from stoker_operator.webhook.certs import make
 from stoker_operator.webhook.rotation import load_certificate, new_tls_context
@@ -36,28 +39,34 @@ from stoker_operator.webhook.server import WebhookServer
 
 REPORTS = 20.0  # a second, of all nodes: what their pace makes of figures, however many they are
 _REVIEWS = 50.0  # a second
-_EVERYWHERE, _NODES_OF_ONE = 4, 5  # Datasets on all nodes, and nodes for each other one
+_NODES_OF_ONE = 5  # nodes for each other Dataset
+_REPORTERS = 500  # nodes that report in turn: a tenth of 5,000
+_CALM = 3.0  # seconds until the first passes are over
 _HOST = "localhost"
 _MS = 1000.0
 
 
 @dataclass(frozen=True)
 class ReviewWaits:
-    """Seconds from when a review was due until its answer; ``blocked``: of the longest turn of the operator's loop."""
+    """Seconds from when a review was due until its answer.
+
+    ``turns``: CPU seconds of those turns of the operator's loop that are told of; ``busy``: of the process, a second.
+    """
 
     nodes: int
     datasets: int
     reports: float
     taken: tuple[float, ...]
-    blocked: float
+    turns: tuple[float, ...]
+    busy: float
 
 
-def measure_waits(nodes: int, seconds: float, reports: float) -> ReviewWaits:
+def measure_waits(nodes: int, seconds: float, reports: float, everywhere: int) -> ReviewWaits:
     """Measure a cluster of so many nodes, which report so often a second in all."""
     datasets = max(1, nodes // _NODES_OF_ONE)
     context = get_context("spawn")
     here, there = context.Pipe()
-    process = context.Process(target=_serve, args=(there, nodes, datasets, reports))
+    process = context.Process(target=_serve, args=(there, nodes, datasets, everywhere, reports))
     process.start()
     there.close()  # so that its end is seen here
     try:
@@ -65,13 +74,13 @@ def measure_waits(nodes: int, seconds: float, reports: float) -> ReviewWaits:
         call = WebhookCall(f"https://{_HOST}:{port}/mutate", _HOST, authority.decode())
         taken = ask_webhook(call, Asking("all-000", _REVIEWS, seconds, namespace="team"))
         here.send("end")
-        blocked = here.recv()
+        turns, busy = here.recv()
     except EOFError as error:
         raise BenchError("the process that was to answer reviews has ended") from error
     finally:
         process.terminate()
         process.join()
-    return ReviewWaits(nodes, datasets + _EVERYWHERE, reports, tuple(taken), blocked)
+    return ReviewWaits(nodes, datasets + everywhere, reports, tuple(taken), tuple(turns), busy)
 
 
 def show_waits(waits: ReviewWaits) -> str:
@@ -80,19 +89,19 @@ def show_waits(waits: ReviewWaits) -> str:
     return (
         f"{waits.nodes:,} nodes, {waits.datasets:,} Datasets, {waits.reports:g} reports/s, {_REVIEWS:g} reviews/s: "
         f"answered in {median:.1f} ms (median), {high:.1f} ms (99 %), {_MS * max(waits.taken):.1f} ms (longest); "
-        f"longest turn of the loop {_MS * waits.blocked:.1f} ms"
+        f"{sum(one >= LEAST for one in waits.turns)} turns of the loop took {_MS * LEAST:.0f} ms of CPU and more, "
+        f"{_MS * max(waits.turns, default=0.0):.1f} ms at most; {waits.busy:.2f} CPUs"
     )
 
 
-def _serve(pipe: Connection, nodes: int, datasets: int, reports: float) -> None:
+def _serve(pipe: Connection, nodes: int, datasets: int, everywhere: int, reports: float) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL)
     turns: list[float] = []
     with asyncio.Runner(loop_factory=lambda: timed_loop(lambda _, computed: turns.append(computed))) as runner:
-        runner.run(_served(pipe, turns, nodes, datasets, reports))
+        runner.run(_served(pipe, turns, LedCluster(nodes, datasets, everywhere), reports))
 
 
-async def _served(pipe: Connection, turns: list[float], nodes: int, datasets: int, reports: float) -> None:
-    cluster = LedCluster(nodes, datasets, _EVERYWHERE)
+async def _served(pipe: Connection, turns: list[float], cluster: LedCluster, reports: float) -> None:
     garbage.begin()
     cluster.make()
     await cluster.settle()
@@ -100,14 +109,18 @@ async def _served(pipe: Connection, turns: list[float], nodes: int, datasets: in
     server, authority = _webhook(cluster)
     await server.start()
     running = [asyncio.create_task(loop.run()) for loop in _loops(cluster)]
-    running.append(asyncio.create_task(_report(cluster, reports)))
+    watched = PlayedWatch(cluster, cluster.nodes[:_REPORTERS])
+    running += [asyncio.create_task(watched.read()), asyncio.create_task(watched.report(reports))]
+    garbage.set_aside()
+    running.append(asyncio.create_task(garbage.keep_apart()))
     reading = threading.Thread(target=_read_as_kopf, args=(cluster, reports), daemon=True)
     reading.start()
+    await asyncio.sleep(_CALM)
     pipe.send((server.port, authority))
-    await asyncio.sleep(0)
     turns.clear()
+    began, computed = time.monotonic(), time.process_time()
     await asyncio.to_thread(pipe.recv)
-    pipe.send(max(turns, default=0.0))
+    pipe.send((turns, (time.process_time() - computed) / (time.monotonic() - began)))
     for task in running:
         task.cancel()
         with suppress(asyncio.CancelledError):
@@ -117,7 +130,9 @@ async def _served(pipe: Connection, turns: list[float], nodes: int, datasets: in
 
 def _loops(cluster: LedCluster) -> Sequence[ReconcileLoop]:
     jobs = TrainingJobReconciler(cluster.writer, cluster.state, DiscardedEvents(), time.time)
-    loops = [ReconcileLoop("datasets", cluster.reconciler, PASS_INTERVAL), ReconcileLoop("jobs", jobs, PASS_INTERVAL)]
+    gate = PodGate(cluster.writer, cluster.state, DiscardedEvents(), time.time)
+    made: dict[str, LevelTriggered] = {"datasets": cluster.reconciler, "jobs": jobs, "pods": gate}
+    loops = [ReconcileLoop(name, reconciler, PASS_INTERVAL) for name, reconciler in made.items()]
     for loop in loops:
         _wake_on_changes(cluster, loop)
     return loops
@@ -142,18 +157,6 @@ async def _anybody(path: str) -> bool:
 
 async def _nobody(key: str) -> CatalogEntry | None:
     return None
-
-
-async def _report(cluster: LedCluster, a_second: float) -> None:
-    """Have one node after the other report, of a Dataset on all nodes and of one with three replicas in turn."""
-    number = 0
-    while True:
-        everywhere = number % 2 == 0
-        name = (cluster.all if everywhere else cluster.few)[number % len(cluster.all if everywhere else cluster.few)]
-        node = cluster.nodes[number % len(cluster.nodes)] if everywhere else cluster.holder(name)
-        cluster.report(name, node, (1 << 30) - 1 - number % 1000)
-        number += 1
-        await asyncio.sleep(1 / a_second)
 
 
 def _read_as_kopf(cluster: LedCluster, a_second: float) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -10,8 +11,7 @@ from stoker_kube.api import Object
 from stoker_kube.watch import EventType, WatchEvent
 
 T = TypeVar("T")
-SLICE = 0.002  # seconds after which others have their turn on the event loop
-PAUSE = 0.001  # seconds for which they have it
+Turn = Callable[[], AbstractAsyncContextManager[None]]
 _log = logging.getLogger(__name__)
 
 
@@ -25,11 +25,19 @@ def _ignore(key: str, old: object, new: object) -> None:
     """Do nothing: nobody asked to be told."""
 
 
+@asynccontextmanager
+async def _turn() -> AsyncIterator[None]:
+    """Let others have theirs after each event: a page of a list comes without a wait in between."""
+    yield
+    await asyncio.sleep(0)
+
+
 class Informer(Generic[T]):
     """A mirror of a watch: ``transform(object)`` for every object; one whose view is None is treated as absent.
 
     ``on_change(key, old, new)`` is called after the mirror changed, only when the view did. A transform that raises
-    makes that one object absent, and is logged.
+    makes that one object absent, and is logged. Each event is taken within a ``turn()``, in which nothing is waited
+    for.
     """
 
     def __init__(
@@ -37,10 +45,12 @@ class Informer(Generic[T]):
         events: AsyncIterator[WatchEvent],
         transform: Callable[[Object], T | None],
         on_change: Callable[[str, T | None, T | None], None] = _ignore,
+        turn: Turn = _turn,
     ) -> None:
         self._events = events
         self._transform = transform
         self._on_change = on_change
+        self._turn = turn
         self._mirror: dict[str, T] = {}
         self._synced = asyncio.Event()
 
@@ -60,16 +70,12 @@ class Informer(Generic[T]):
 
     async def run(self) -> None:
         """Follow the watch until cancelled."""
-        clock = asyncio.get_running_loop().time
-        since = clock()
         async for event in self._events:
             if event.type is EventType.SYNCED:
                 self._synced.set()
-            else:
+                continue
+            async with self._turn():
                 self._take(event)
-            if clock() - since >= SLICE:  # a page of a list, or a burst of events, comes without a wait in between
-                await asyncio.sleep(PAUSE)
-                since = clock()
 
     def _take(self, event: WatchEvent) -> None:
         key = key_of(event.object)

@@ -13,6 +13,7 @@ from stoker_operator.core import explain
 from stoker_operator.core.affinity import prefer_nodes, require_nodes
 from stoker_operator.core.explain import NodeWarmth
 from stoker_operator.core.feasible_nodes import silent_until
+from stoker_operator.core.node_ring import distance, start_of
 from stoker_operator.core.placement_rules import foreign_claims
 from stoker_operator.core.pod_demand import PodDemand, Unmet, read_demand
 from stoker_operator.core.release_decisions import MOST_NODES, MOST_PREFERRED, SHOWN_AFTER, Hold, Release, WantedNodes
@@ -213,7 +214,9 @@ class _Pass:
 
     def _release_cold(self, pod: PodView, demand: PodDemand, missing: str = "") -> Release:
         holders = [self._node_warmth(demand, name) for name in self._readable(pod, demand)]
-        known = sorted((one for one in holders if one.warmth.share > 0), key=lambda one: -one.warmth.share)
+        start = start_of(demand.datasets)
+        known = [one for one in holders if one.warmth.share > 0]
+        known.sort(key=lambda one: (-one.warmth.share, distance(start, one.node), one.node))
         # Nodes with room first: what is warm and full would only keep the pod waiting.
         known.sort(key=lambda one: not self._free.fits(pod, one.node))
         best = tuple(known[:MOST_PREFERRED])
@@ -282,18 +285,21 @@ class _Pass:
     def _ranked(self, pod: PodView, demand: PodDemand) -> list[str]:
         """Rank the feasible nodes that all the Datasets may be on.
 
-        The warmest first, then what is planned, then by name.
+        The warmest first, then what is planned, then from the choice's own place on the ring.
         """
         key = self._alike(pod, demand)
         if key not in self._ranked_memo:
             warmth = {name: self._together(demand, name) for name in key[0] if self._may_hold(demand, name)}
-            order = sorted(warmth, key=lambda name: (-warmth[name].share, not warmth[name].planned, name))
-            self._ranked_memo[key] = order
+            self._ranked_memo[key] = sorted(warmth, key=partial(_rank, start_of(demand.datasets), warmth))
         return self._ranked_memo[key]
 
     def _may_hold(self, demand: PodDemand, node: str) -> bool:
         view = self._view.nodes[node]
         return all(may_warm(dataset, view) for dataset in demand.datasets)
+
+
+def _rank(start: int, warmth: Mapping[str, Warmth], name: str) -> tuple[float, bool, int, str]:
+    return -warmth[name].share, not warmth[name].planned, distance(start, name), name
 
 
 def _may_go_cold(pairs: Sequence[tuple[PodView, PodDemand]]) -> bool:

@@ -24,8 +24,8 @@ from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.tuning import says_something
 from stoker_operator.core.views import ClusterView
 
-_AT_ONCE = 20  # NodeCaches of one step: some milliseconds
-_MANY = 50  # nodes of a Dataset that is a step of its own
+_AT_ONCE = 4  # NodeCaches of one step: a millisecond or two
+_MANY = 50  # nodes of a Dataset that is a step of its own; others are one together
 Wanted = Mapping[str, frozenset[str]]
 Versions = Mapping[str, Mapping[str, frozenset[str]]]
 
@@ -207,10 +207,10 @@ class KeptDecision:
     def _find_closed(self, may_be_given: Callable[[DatasetPlan], bool]) -> Generator[None, None, frozenset[str]]:
         """Return the keys of Datasets of which nodes are told nothing new; each may be a look at all of its nodes."""
         closed = []
-        for key, plan in self._plans.items():
+        for count, (key, plan) in enumerate(self._plans.items()):
             if not may_be_given(plan):
                 closed.append(key)
-            if len(plan.nodes()) > _MANY:
+            if len(plan.nodes()) > _MANY or not count % _MANY:
                 yield
         return frozenset(closed)
 

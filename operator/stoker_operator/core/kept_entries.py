@@ -15,7 +15,7 @@ from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.tuning import says_something
 from stoker_operator.core.views import ClusterView
 
-_AT_ONCE = 50  # entries of one step: some milliseconds
+_AT_ONCE = 20  # entries of one step: a millisecond or two
 Together = Mapping[str, Neighbourhood]
 
 

@@ -9,7 +9,7 @@ from stoker_operator.core.plan import NodeCacheWrite, NodePlans, settle_node
 from stoker_operator.core.report_pace import report_step
 from stoker_operator.core.views import ClusterView, InvalidDataset
 
-_AT_ONCE = 20  # nodes of one step: some milliseconds
+_AT_ONCE = 4  # nodes of one step: a millisecond or two
 Frozen = Mapping[str, InvalidDataset | None]
 
 
@@ -35,9 +35,10 @@ class KeptNodes:
             self._step = step
             stale.update(view.nodes)
         for count, node in enumerate(stale):
-            self._settle(view, node)
-            if count % _AT_ONCE == _AT_ONCE - 1:
+            if not count % _AT_ONCE:
                 yield
+            self._settle(view, node)
+        yield
         left_out: dict[str, list[str]] = {}
         for node in sorted(self._left_out):
             for uid in self._left_out[node]:

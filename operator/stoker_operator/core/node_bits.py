@@ -4,12 +4,17 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
+from stoker_operator.core.node_ring import NodeRing, distance
+
+_FEW = 64  # nodes of a set that are sorted; where there are more, few steps on the ring lead to one
+
 
 class NodeNumbers:
     """The numbers of nodes: the place of each name among all names, which shifts when a node comes or goes."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
+        self._ring = NodeRing()
 
     @property
     def names(self) -> Sequence[str]:
@@ -25,11 +30,23 @@ class NodeNumbers:
         """Add a node that is not there, and return its number: those after it are one higher from then on."""
         at = bisect_left(self._names, name)
         self._names.insert(at, name)
+        self._ring.insert(name)
         return at
 
     def remove(self, at: int) -> None:
         """Take a node away: those after it are one lower from then on."""
-        del self._names[at]
+        self._ring.remove(self._names.pop(at))
+
+    def from_start(self, start: int, among: int) -> Iterator[int]:
+        """Yield the numbers of a set in the order of the ring, from ``start`` on."""
+        if among.bit_count() <= _FEW:
+            yield from sorted(members(among), key=lambda at: (distance(start, self._names[at]), self._names[at]))
+            return
+        for name in self._ring.walk(start):
+            at = bisect_left(self._names, name)
+            if among >> at & 1:
+                among ^= 1 << at
+                yield at
 
 
 class SetChanges:

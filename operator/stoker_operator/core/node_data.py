@@ -6,10 +6,14 @@ from typing import Final
 
 from stoker_api.dataset import Dataset
 from stoker_operator.core.explain import NodeWarmth
-from stoker_operator.core.node_bits import NodeNumbers, NodeSets, SetChanges, first
+from stoker_operator.core.node_bits import NodeNumbers, NodeSets, SetChanges
+from stoker_operator.core.node_ring import distance, start_of
 from stoker_operator.core.node_rules import NodeRule
 from stoker_operator.core.views import NodeView
 from stoker_operator.core.warmth import Warmth
+
+# The warmest first, of equals the first on the ring: minus the share, how far it is on the ring, and the name.
+_Rank = tuple[float, int, str]
 
 
 class AllowedNodes(NodeSets):
@@ -47,7 +51,8 @@ class NodeData(NodeSets):
         self.datasets: Final = tuple(datasets)
         self.versions: Final = dict(versions)
         self._known: Final[dict[str, NodeWarmth]] = {}
-        self._partial: Final[list[tuple[float, str]]] = []  # the warmest first: minus the share, and the name
+        self.start: Final = start_of(datasets)
+        self._partial: Final[list[_Rank]] = []
 
     def of(self, node: str) -> NodeWarmth:
         """Return the warmth of a node that holds some of the data, or is asked to."""
@@ -58,12 +63,12 @@ class NodeData(NodeSets):
         known = self._known.pop(node, None)
         before = None if known is None else known.warmth
         if before is not None and _is_partial(before):
-            del self._partial[bisect_left(self._partial, (-before.share, node))]
+            del self._partial[bisect_left(self._partial, self._rank(node, before))]
         if warmth is not None:
             # One object, however many pods are let go to the node.
             self._known[node] = NodeWarmth(node, warmth)
             if _is_partial(warmth):
-                insort(self._partial, (-warmth.share, node))
+                insort(self._partial, self._rank(node, warmth))
         if before != warmth:
             self._changes.any = True
         if at is not None:
@@ -72,25 +77,26 @@ class NodeData(NodeSets):
             self.mark("planned", at, warmth is not None and warmth.planned)
 
     def warmest(self, among: int, numbers: NodeNumbers) -> int | None:
-        """Return the number of the warmest node of a set, of equals one that is planned, then the first by name."""
-        for found in (self.warm & self.planned & among, self.warm & among):
-            if found:
-                return first(found)
-        if self.some & among:
+        """Return the number of the warmest node of a set, of equals one that is planned, then the first on the ring."""
+        warm = self.warm & among
+        if not warm and self.some & among:
             return self._warmest_partial(among, numbers)
-        found = self.planned & among or among
-        return first(found) if found else None
+        equals = warm or among
+        return next(numbers.from_start(self.start, equals & self.planned or equals), None)
 
     def partial(self, among: int, numbers: NodeNumbers) -> Iterator[tuple[float, int]]:
-        """Yield share and number of each node of a set that has some of the data and not enough, the warmest first."""
+        """Yield share and number of each node of a set that has some of the data and not enough, the warmest first.
+
+        Of equals the first on the ring comes first.
+        """
         left = self.some & among
-        for key, name in self._partial:
+        for cold, _, name in self._partial:
             if not left:
                 return
             at = numbers.find(name)
             if at is not None and left >> at & 1:
                 left ^= 1 << at
-                yield -key, at
+                yield -cold, at
 
     def _warmest_partial(self, among: int, numbers: NodeNumbers) -> int | None:
         best: tuple[float, int] | None = None
@@ -101,6 +107,9 @@ class NodeData(NodeSets):
                 return at
             best = best or (share, at)
         return best[1] if best is not None else None
+
+    def _rank(self, node: str, warmth: Warmth) -> _Rank:
+        return -warmth.share, distance(self.start, node), node
 
 
 def _is_partial(warmth: Warmth) -> bool:

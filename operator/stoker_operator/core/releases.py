@@ -1,6 +1,6 @@
 """How a pod is let go: to which nodes, required or preferred, and the sentence that says why."""
 
-from collections.abc import Iterator
+from itertools import islice
 
 from stoker_api.dataset import SchedulingMode
 from stoker_api.names import Reason
@@ -53,9 +53,12 @@ class Releases:
         return Release(pod, Reason.MAX_WAIT_PASSED, sentence, demand.mode, affinity if best else None, best)
 
     def _warmest(self, place: Place, among: int) -> tuple[NodeWarmth, ...]:
-        """Return the warmest nodes of a set, of those that hold any of the data, as many as are preferred at most."""
-        found = list(_some(place.data.warm & among))
-        shares = [(1.0, at) for at in found]
+        """Return the warmest nodes of a set, of those that hold any of the data, as many as are preferred at most.
+
+        Of equals the first on the ring come first.
+        """
+        warm = self._index.numbers.from_start(place.data.start, place.data.warm & among)
+        shares = [(1.0, at) for at in islice(warm, MOST_PREFERRED)]
         for share, at in place.data.partial(among, self._index.numbers):
             if len(shares) >= MOST_PREFERRED:
                 break
@@ -67,7 +70,7 @@ class Releases:
         """Take at most MOST_NODES of ``options``; pods booked within one window get the same nodes."""
         at = self._index.numbers.find(booked)
         lowest = nth(options, rank(options, at or 0) // MOST_NODES * MOST_NODES)
-        return sum(1 << number for number in _some(options >> lowest, MOST_NODES)) << lowest
+        return sum(1 << number for number in islice(members(options >> lowest), MOST_NODES)) << lowest
 
     def _doubt(self, pod: PodView, place: Place, booked: str, chosen: int) -> str:
         """Say why the scheduler may find that the chosen nodes do not do; empty when there is no reason to think so."""
@@ -84,7 +87,3 @@ class Releases:
 def never_held(pod: PodView, demand: PodDemand) -> Release:
     """Let a pod go as it is."""
     return Release(pod, Reason.RELEASED, f"scheduling of {demand.names} is None: it is not held", demand.mode)
-
-
-def _some(bits: int, most: int = MOST_PREFERRED) -> Iterator[int]:
-    return (at for _, at in zip(range(most), members(bits), strict=False))

@@ -153,9 +153,12 @@ class WarmSupply:
 
 
 def _others(demand: PodDemand, feasible: Mapping[str, NodeView], known: Container[str]) -> Iterator[NodeChoice]:
-    """Yield nodes that hold none of it, from a place of the Datasets' own on: else all would begin on the first."""
+    """Yield nodes that hold none of it, from a place of the Datasets' own on: else all would begin on the first.
+
+    The place is a share of all nodes, so one node more or less moves it by one at most.
+    """
     names = list(feasible)
-    start = crc32(demand.names.encode()) % len(names) if names else 0
+    start = crc32(demand.names.encode()) * len(names) >> 32
     nothing = Warmth(total_bytes=sum(dataset.status.bytes or 0 for dataset in demand.datasets))
     for name in (*names[start:], *names[:start]):
         if name not in known and _may_hold(demand, feasible[name]):

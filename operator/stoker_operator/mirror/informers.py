@@ -29,6 +29,7 @@ from stoker_operator.core.views import parse_node, parse_pod
 from stoker_operator.mirror.grants import trim_grant
 from stoker_operator.mirror.identity import identity_of, seen_of
 from stoker_operator.mirror.state import ClusterState
+from stoker_operator.work_turns import WORK
 
 _JOB_FIELDS = ("metadata", "spec", "status")
 _OURS = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
@@ -86,7 +87,7 @@ class Informers:
         # Of nodes alone: it is their silence that is counted, and one kind that is refused says nothing of the server.
         told = self._answers_from_now if kind is NODES else _nobody
         events = watch(self._kube, kind, namespace=namespace, label_selector=label_selector, on_new_attempt=told)
-        return Informer(events, transform, on_change)
+        return Informer(events, transform, on_change, WORK.one)
 
     def _answers_from_now(self) -> None:
         self._state.heard_since = self._clock()

@@ -12,6 +12,7 @@ from stoker_kube.resources import ADMISSION_CHECKS, WORKLOADS, Kind
 from stoker_kube.watch import watch
 from stoker_operator.core.kueue_objects import parse_admission_check, parse_workload
 from stoker_operator.mirror.state import ClusterState
+from stoker_operator.work_turns import WORK
 
 log = logging.getLogger(__name__)
 LOOK_AGAIN = 20.0  # seconds between two looks whether Kueue has come
@@ -55,7 +56,7 @@ class KueueFeed:
     def _informer(
         self, kind: Kind, transform: Callable[[Object], Any], on_change: Callable[..., None]
     ) -> Informer[Any]:
-        return Informer(watch(self._kube, kind, give_up_on=(NotFound, Forbidden)), transform, on_change)
+        return Informer(watch(self._kube, kind, give_up_on=(NotFound, Forbidden)), transform, on_change, WORK.one)
 
     def _tell(self, text: str) -> None:
         if text != self._told:

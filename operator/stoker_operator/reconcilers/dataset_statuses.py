@@ -75,6 +75,7 @@ class DatasetStatuses:
             basis = (decision.deletions.get(key), note(dataset), troubles(key) if plan is not None else ())
             known = self._known.get(key)
             if known is None or plan is None or known.plan is not plan or known.basis != basis or known.error:
+                yield  # of one on all nodes it is a step of its own, without the look at those before
                 self._known[key] = self._settle(decision, key, basis)
                 yield
 

@@ -1,10 +1,9 @@
 """The level-triggered pass over all Datasets: look at the mirror, decide, hand in what is to be written, by object."""
 
-import asyncio
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Final
 
 from stoker_api.dataset_status import Phase
 from stoker_kube.events import EventRecorder
@@ -27,9 +26,8 @@ from stoker_operator.reconcilers.node_accounts import NodeAccounts, making_key
 from stoker_operator.reconcilers.node_cache_plans import NodeCachePlans, found_in, node_cache_key, nodes_of
 from stoker_operator.reconcilers.slices import in_slices
 from stoker_operator.reconcilers.turns import KeyedAction
+from stoker_operator.work_turns import WORK
 from stoker_operator.writer import Writer
-
-T = TypeVar("T")
 
 
 class DatasetReconciler:
@@ -61,16 +59,18 @@ class DatasetReconciler:
 
         A long one gives the loop back between its steps, and goes on with the cluster as it was when it began.
         """
-        await _apart(self._state.prepare())
+        await in_slices(self._state.prepare())
         now = self._clock()
         decision = await self._decide(self._shared(self._state.snapshot(), now), now)
         view = decision.view
-        _measure(view, self._state.sizes())
-        self._plans.keep_only(view.nodes)
-        troubles = self._troubles_of(decision)
-        await _apart(self._statuses.work_out(decision, self._volumes.note, troubles))
-        rights = await _apart(self._rights.actions(view, decision.plans))
-        due = self.work.take(self._actions(decision, rights, now))
+        async with WORK.one():
+            _measure(view, self._state.sizes())
+            self._plans.keep_only(view.nodes)
+            troubles = self._troubles_of(decision)
+        await in_slices(self._statuses.work_out(decision, self._volumes.note, troubles))
+        rights = await in_slices(self._rights.actions(view, decision.plans))
+        async with WORK.one():
+            due = self.work.take(self._actions(decision, rights, now))
         times = [time - now for time in (decision.look_again, self._statuses.due) if time is not None]
         again = view.shares.look_again
         times += [again - now] if again is not None else []
@@ -86,7 +86,7 @@ class DatasetReconciler:
     async def _decide(self, view: ClusterView, now: float) -> Decision:
         wanted, versions = self._state.wanted, self._state.wanted_versions
         try:
-            return await _apart(self._kept.decide(view, wanted, now, self._may_be_given, versions))
+            return await in_slices(self._kept.decide(view, wanted, now, self._may_be_given, versions))
         except BaseException:
             self._kept = KeptDecision()  # what was half done is not to be built upon
             raise
@@ -129,13 +129,6 @@ class DatasetReconciler:
             return (*spoiled, *failed, *crowded, *self._plans.troubles(uid, plan.nodes()))
 
         return of
-
-
-async def _apart(work: Generator[None, None, T]) -> T:
-    """Do one part of a pass in slices; the next one begins with a slice of its own."""
-    result = await in_slices(work)
-    await asyncio.sleep(0)
-    return result
 
 
 def _keys_of_rights(plan: DatasetPlan) -> list[str]:

@@ -15,7 +15,7 @@ from stoker_api.nodecache import NodeCache
 from stoker_api.times import format_time, parse_time
 from stoker_api.trainingjob import TrainingJob
 from stoker_operator.core import expected_pods as expected
-from stoker_operator.core import gate_index
+from stoker_operator.core import gate_index, node_bits
 from stoker_operator.core.explain import Explanation
 from stoker_operator.core.gating import Gating
 from stoker_operator.core.release_decisions import Outcome
@@ -41,8 +41,9 @@ class FollowingChanges(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        # Places are forgotten soon, and made anew; and not all workers of queued jobs are looked at.
+        # Places are forgotten soon, and made anew; not all workers of queued jobs are looked at; few nodes are many.
         self.bounds = [
+            mock.patch.object(node_bits, "_FEW", 2),
             mock.patch.object(gate_index, "_IDLE", 1),
             mock.patch.object(expected, "MOST_EXPECTED", MOST_EXPECTED),
         ]

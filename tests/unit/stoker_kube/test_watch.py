@@ -1,7 +1,7 @@
 """The endless watch over outages, and the informer on top of it."""
 
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -155,6 +155,20 @@ async def test_an_informer_mirrors_views_and_tells_only_their_changes() -> None:
     assert informer.synced
     assert informer.mirror == {"test/b": "3"}
     assert changes == [("test/a", None, "1"), ("test/a", "1", "2"), ("test/b", None, "3"), ("test/a", "2", None)]
+
+
+async def test_each_event_is_taken_in_a_turn_of_its_own() -> None:
+    said: list[str] = []
+
+    @asynccontextmanager
+    async def turn() -> AsyncIterator[None]:
+        said.append("begin")
+        yield
+        said.append("end")
+
+    events = feed(WatchEvent(EventType.ADDED, item("a", "1")), WatchEvent(EventType.SYNCED, {}))
+    await Informer(events, lambda o: said.append("read"), turn=turn).run()
+    assert said == ["begin", "read", "end"]
 
 
 @pytest.mark.expected_logs("cannot be read and is left out")

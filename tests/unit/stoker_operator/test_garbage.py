@@ -70,3 +70,9 @@ def test_everything_is_looked_at_when_much_more_is_held_than_before(before: int,
 def test_everything_is_not_looked_at_by_itself() -> None:
     garbage.begin()
     assert gc.get_threshold()[2] > 100_000
+
+
+def test_what_is_looked_at_by_itself_is_some_thousand_objects() -> None:
+    garbage.begin()
+    youngest, younger, _ = gc.get_threshold()
+    assert youngest * (younger + 1) < 5_000

@@ -32,7 +32,9 @@ def decided(gating: Gating, *jobs: TrainingJob) -> Outcome:
 
 def test_data_is_wanted_on_as_many_nodes_as_its_workers_need() -> None:
     gating = filled(cluster(dataset(), holding("a"), *(node(name, slots=1) for name in "abcd")))
-    assert decided(gating, queued(3)).wanted.nodes == {KEY: frozenset({"a", "b", "c"})}
+    asked = decided(gating, queued(3)).wanted.nodes[KEY]
+    assert "a" in asked
+    assert len(asked) == 3
 
 
 def test_nodes_that_the_workers_may_not_run_on_are_left_out() -> None:

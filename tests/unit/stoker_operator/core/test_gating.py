@@ -258,7 +258,7 @@ def test_data_is_wanted_where_held_pods_could_run() -> None:
 
 def test_data_is_wanted_on_as_many_nodes_as_the_pods_need() -> None:
     view = cluster(dataset(), node("a", slots=1), node("b", slots=1), node("c", slots=1), held("p"), held("q"))
-    assert decide_releases(view, NOW).wanted.nodes == {"vision/imagenet": frozenset({"a", "b"})}
+    assert len(decide_releases(view, NOW).wanted.nodes["vision/imagenet"]) == 2
 
 
 def test_data_is_wanted_where_it_is_warming_already() -> None:

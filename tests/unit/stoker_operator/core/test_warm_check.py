@@ -182,6 +182,12 @@ class TestWanted:
         chosen = [judged(make_workload(pod_set(datasets=f"set-{at}:/data")), view).wanted for at in range(8)]
         assert len({node for wanted in chosen for nodes in wanted.values() for node in nodes}) > 3
 
+    def test_a_node_more_moves_a_cold_dataset_by_one_node_at_most(self) -> None:
+        workload, nodes = make_workload(), [make_node(f"node-{at}", allocatable=ROOM) for at in range(9)]
+        (before,) = judged(workload, view_of(imagenet(), *nodes[:8])).wanted["vision/imagenet"]
+        (after,) = judged(workload, view_of(imagenet(), *nodes)).wanted["vision/imagenet"]
+        assert int(after[-1]) - int(before[-1]) in (0, 1)
+
     def test_a_node_that_the_dataset_leaves_out_is_not_asked(self) -> None:
         fussy = imagenet(cache={"nodeSelector": {"disk": "fast"}})
         verdict = judged(make_workload(), cluster(-1, dataset=fussy))
