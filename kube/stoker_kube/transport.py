@@ -4,12 +4,12 @@ import copy
 import json
 import os
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -20,6 +20,7 @@ from stoker_kube.api import Object, PatchBody
 from stoker_kube.errors import ConfigError, Forbidden, KubeError, Unauthorized, Unavailable, from_status
 from stoker_kube.service_account import ServiceAccount
 
+T = TypeVar("T")
 WebSocket: TypeAlias = aiohttp.ClientWebSocketResponse
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30)  # seconds; the API server itself gives up after 60
 # Enough connections for some tens of watches beside ordinary requests: a watch holds its connection for minutes.
@@ -94,16 +95,23 @@ class Transport:
 
     async def call(self, request: Request) -> Object:
         """Return the JSON answer of a request that succeeded. Raises KubeError."""
+        return await self.read(request, _parsed)
+
+    async def read(self, request: Request, parse: Callable[[bytes], T]) -> T:
+        """Return what is read of the answer of a request that succeeded. Raises KubeError.
+
+        ``parse`` may raise JSONDecodeError.
+        """
         try:
-            return await self._once(request)
+            return await self._once(request, parse)
         except Unauthorized:
             if self._token or not await self._access.renew():
                 raise
-        return await self._once(request)
+        return await self._once(request, parse)
 
-    async def _once(self, request: Request) -> Object:
+    async def _once(self, request: Request, parse: Callable[[bytes], T]) -> T:
         async with self.open(request) as response:
-            return _parsed(await response.read())
+            return parse(await response.read())
 
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[aiohttp.ClientResponse]:
