@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Awaitable, Coroutine, Generator
 from types import TracebackType
 from typing import Any
@@ -12,7 +12,7 @@ class TaskMeter:
     """CPU seconds of the loop's thread, by the name of the task that took them."""
 
     def __init__(self) -> None:
-        self.spent: Counter[str] = Counter()
+        self.spent: defaultdict[str, float] = defaultdict(float)
         self.longest: dict[str, float] = {}  # of one step
 
     def install(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -64,7 +64,7 @@ async def _started(turns: list[float], imported: float) -> Start:
         await looks.until_quiet()
         loop_time = time.thread_time()
         result = Start(
-            parts=dict(meter.spent) | {"other of the loop": loop_time - imported - meter.spent.total()},
+            parts=dict(meter.spent) | {"other of the loop": loop_time - imported - sum(meter.spent.values())},
             at=looks.at,
             steps=dict(meter.longest),
             seconds=looks.quiet_since - began,
@@ -109,8 +109,8 @@ class _Looks:
 
 
 def _passes(loop: str) -> float:
-    samples = metrics.RECONCILE_SECONDS.labels(loop).collect()[0].samples
-    return sum(one.value for one in samples if one.name.endswith("_count"))
+    samples = (one for metric in metrics.RECONCILE_SECONDS.labels(loop).collect() for one in metric.samples)
+    return sum(float(one.value) for one in samples if one.name.endswith("_count"))
 
 
 def _peak() -> int:

@@ -74,7 +74,7 @@ def _reader(info: FieldInfo) -> Read:
     kind, optional = _without_none(info.annotation)
     read = _simple(kind, info.metadata)
     if read is None:
-        whole = Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
+        whole: Any = Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
         return partial(_by_model, TypeAdapter(whole))
     return partial(_unless_none, read) if optional else read
 
@@ -114,8 +114,8 @@ def _parts(item: Any) -> tuple[Any, Sequence[Any]]:
 
 
 def _bounds(metadata: Sequence[Any]) -> tuple[Any, Any]:
-    least = [one.ge for one in metadata if isinstance(one, Ge)]
-    most = [one.le for one in metadata if isinstance(one, Le)]
+    least: list[Any] = [one.ge for one in metadata if isinstance(one, Ge)]
+    most: list[Any] = [one.le for one in metadata if isinstance(one, Le)]
     return max(least, default=None), min(most, default=None)
 
 

@@ -12,7 +12,7 @@ from stoker_api.nodecache import NodeDatasetStatus
 from stoker_operator.core.compact_rows import compacted
 from stoker_operator.core.row_reader import RowReader
 
-KINDS = (NodeDataset, NodeDatasetStatus, NeighbourGroups)
+KINDS: tuple[type[BaseModel], ...] = (NodeDataset, NodeDatasetStatus, NeighbourGroups)
 READERS: dict[type[BaseModel], RowReader[Any]] = {kind: RowReader(kind) for kind in KINDS}
 NAMED = {"namespace": "vision", "name": "digits", "uid": "u"}
 PLAIN: dict[type[BaseModel], dict[str, Any]] = {
