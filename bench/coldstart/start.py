@@ -23,6 +23,7 @@ from stoker_operator.mirror.state import ClusterState
 LOOPS = ("datasets", "pods", "trainingjobs", "tuningprofiles")
 _LOOK = 0.05  # seconds
 _QUIET, _QUIET_SHARE = 1.0, 0.05  # quiet is who took less than this share of a CPU for so many seconds
+_KEPT = 100  # looks
 _PATIENCE = 300.0  # seconds
 
 
@@ -54,7 +55,7 @@ async def _started(turns: list[float], imported: float) -> Start:
     meter.install(asyncio.get_running_loop())
     state, stop = ClusterState(NAMESPACE), asyncio.Event()
     sparing = asyncio.create_task(garbage.keep_apart(), name="garbage")
-    async with await KubeClient.connect() as kube:
+    async with await KubeClient.connect(compressed=False) as kube:
         await asyncio.sleep(0)
         turns.clear()  # of reading the kubeconfig, which no pod has
         door = FrontDoor(kube, state)
@@ -86,6 +87,7 @@ class _Looks:
         self.at = {"imported": imported}
         self.quiet_since = 0.0
         self._looks: list[tuple[float, float]] = []
+        self._awaited = set(LOOPS)
 
     async def until_quiet(self) -> None:
         """Wait until all loops have made a pass, and there is nothing to do. Raises BenchError after too long."""
@@ -97,12 +99,13 @@ class _Looks:
 
     def _look(self) -> bool:
         now, spent = time.monotonic(), time.process_time()
-        passed = {name for name in LOOPS if _passes(name)}
-        for name in passed:
-            self.at.setdefault(f"first pass of {name}", spent)
+        for name in [name for name in self._awaited if _passes(name)]:
+            self._awaited.remove(name)
+            self.at[f"first pass of {name}"] = spent
         self._looks.append((now, spent))
+        del self._looks[:-_KEPT]
         before = [one for one in self._looks if one[0] <= now - _QUIET]
-        if not before or passed != set(LOOPS) or spent - before[-1][1] > _QUIET_SHARE * (now - before[-1][0]):
+        if not before or self._awaited or spent - before[-1][1] > _QUIET_SHARE * (now - before[-1][0]):
             return False
         self.quiet_since, self.at["quiet"] = before[-1]
         return True

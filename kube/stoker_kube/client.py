@@ -34,14 +34,22 @@ class KubeClient:
         self._transport = transport
 
     @classmethod
-    async def connect(cls, kubeconfig: Path | None = None, context: str | None = None, account: Path = ACCOUNT) -> Self:
+    async def connect(
+        cls,
+        kubeconfig: Path | None = None,
+        context: str | None = None,
+        account: Path = ACCOUNT,
+        *,
+        compressed: bool = True,
+    ) -> Self:
         """Return the cluster of ``kubeconfig``; else the one that this pod runs in.
 
         Else of $KUBECONFIG or ~/.kube/config. ``account``: folder of the pod's token and authority.
+        ``compressed``: long answers may come in gzip, which takes both sides more time than a network nearby does.
 
         Nothing is sent yet. Raises ConfigError.
         """
-        return cls(await Transport.connect(kubeconfig, context, account))
+        return cls(await Transport.connect(kubeconfig, context, account, compressed=compressed))
 
     async def __aenter__(self) -> Self:
         return self

@@ -28,6 +28,7 @@ CONNECTIONS = 100
 _CLOSING = aiohttp.ClientWSTimeout(ws_close=1.0)  # seconds; whoever is asked through it has answered by then
 # Seconds for which an idle connection is kept, less than the API server's 90: a burst of writes needs no handshakes.
 KEEP_ALIVE = 75.0
+_HEADERS = {"User-Agent": "stoker", "Accept": "application/json"}
 _WATCH_BUFFER = 2**21  # bytes; one object of a watch is one line, and etcd takes 1.5 MB
 
 
@@ -63,23 +64,27 @@ class ServerAccess(Protocol):
 class Transport:
     """One server, one set of credentials, one connection pool."""
 
-    def __init__(self, access: ServerAccess) -> None:
+    def __init__(self, access: ServerAccess, *, compressed: bool = True) -> None:
+        """Open nothing yet; ``compressed``: long answers may come in gzip."""
         self._access = access
         self._token = ""  # sent in place of one's own
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=CONNECTIONS, ssl=access.ssl(), keepalive_timeout=KEEP_ALIVE),
-            headers={"User-Agent": "stoker", "Accept": "application/json"},
+            headers=_HEADERS | ({} if compressed else {"Accept-Encoding": "identity"}),
             read_bufsize=_WATCH_BUFFER,
         )
         # Once, for there is one server: trust_env would look for a proxy and a netrc in a thread for each request.
         self._proxy, self._proxy_auth = _proxy_to(access)
 
     @classmethod
-    async def connect(cls, kubeconfig: Path | None, context: str | None, account: Path) -> Self:
+    async def connect(
+        cls, kubeconfig: Path | None, context: str | None, account: Path, *, compressed: bool = True
+    ) -> Self:
         """Find the server and the credentials, as ``KubeClient.connect`` says."""
         own = kubeconfig is None and context is None and "KUBERNETES_SERVICE_HOST" in os.environ
         try:
-            return cls(ServiceAccount(os.environ, account) if own else await _by_kubeconfig(kubeconfig, context))
+            access = ServiceAccount(os.environ, account) if own else await _by_kubeconfig(kubeconfig, context)
+            return cls(access, compressed=compressed)
         except ConfigError as error:
             raise ConfigError(f"Cannot find a cluster: {error.message}") from error
 
