@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TypeAlias
 
+from bench.coldstart.measurement import measure_start, show_start
 from bench.comparison import compared
 from bench.control_plane import CLUSTERS, DATASETS, EVERYWHERE, measure_clusters, show_clusters
 from bench.errors import BenchError, UsageError
@@ -126,6 +127,16 @@ def _add_operators(commands: _Commands) -> None:
     control.add_argument("--everywhere", type=int, default=EVERYWHERE, metavar="N", help="on all nodes; %(default)s")
     _add_json(control, "dataset-passes")
     control.set_defaults(act=_control_plane)
+    start = commands.add_parser(
+        "cold-start", help="measure what a start of the operator costs in a warm cluster, by part"
+    )
+    start.add_argument("nodes", nargs="?", type=int, default=5000, metavar="NODES", help="default: %(default)s")
+    start.add_argument(
+        "--datasets", type=int, default=DATASETS, metavar="N", help="of 3 replicas; default: %(default)s"
+    )
+    start.add_argument("--everywhere", type=int, default=EVERYWHERE, metavar="N", help="on all nodes; %(default)s")
+    _add_json(start, "cold-start")
+    start.set_defaults(act=_cold_start)
     gate = commands.add_parser("gate", help="measure what decisions on held pods cost by the size of the cluster")
     gate.add_argument("nodes", nargs="*", type=int, metavar="NODES", help=f"default: {' '.join(map(str, GATE_SIZES))}")
     _add_json(gate, "gate")
@@ -249,6 +260,10 @@ def _passes(options: argparse.Namespace) -> None:
 def _control_plane(options: argparse.Namespace) -> None:
     costs = measure_clusters(options.nodes or CLUSTERS, options.datasets, options.everywhere)
     print(show_clusters(costs, options.json))
+
+
+def _cold_start(options: argparse.Namespace) -> None:
+    print(show_start(measure_start(options.nodes, options.datasets, options.everywhere), options.json))
 
 
 def _rules(options: argparse.Namespace) -> None:

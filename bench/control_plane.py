@@ -41,6 +41,7 @@ EVERYWHERE = 20  # Datasets on all nodes
 CHANGES = 20  # of each kind: the median counts
 _VERSION = "d" * 64
 _SIZE = 1 << 30
+_SILENT_EVERY = 20  # nodes from one that is silent to the next, from the last one on
 _LOOK = 0.0005  # seconds between two looks at whether the event loop turns
 _MOST_PASSES = 30  # until nothing is left to write
 
@@ -120,8 +121,10 @@ class _Taken(Writer):
 class LedCluster:
     """A cluster in which every Dataset is warm where it should be, as a leader finds it."""
 
-    def __init__(self, nodes: int, datasets: int, everywhere: int) -> None:
+    def __init__(self, nodes: int, datasets: int, everywhere: int, secret: str = "") -> None:
+        """Begin with nodes alone; ``secret``: that all Datasets name, whose rights are then decided about as well."""
         self.state: Final = ClusterState("stoker")
+        self._secret: Final = secret
         self._reader: Final = NodeCacheReader()
         self.writer: Final = _Taken(self.state)
         self.nodes: Final = [f"node-{number:05}" for number in range(nodes)]
@@ -137,12 +140,17 @@ class LedCluster:
         held: dict[str, list[tuple[Dataset, str]]] = {node: [] for node in self.nodes}
         for name, holders in self._placed():
             replicas: int | str = "all" if name in self.all else 3
-            dataset = _dataset(name, replicas, holders[0])
+            dataset = _dataset(name, replicas, holders[0], self._secret)
             self.state.datasets.put(dataset.key, dataset)
             for node in holders:
                 held[node].append((dataset, dataset.status.listing_id if node == holders[0] else ""))
         for node, known in held.items():
             self.state.node_caches.put(node, _warm_cache(node, known))
+
+    def silence(self, count: int) -> None:
+        """Let so many nodes, of those that have no Dataset of few replicas, have a sidecar that never says a word."""
+        for node in self.nodes[::-_SILENT_EVERY][:count]:
+            self.state.node_caches.put(node, NodeCache.model_validate({"metadata": {"name": node, "uid": node}}))
 
     def _placed(self) -> Iterator[tuple[str, list[str]]]:
         """Yield each Dataset with the nodes that have it."""
@@ -373,9 +381,10 @@ def _sidecar(node: str) -> PodView:
     return PodView("stoker", f"s-{node}", uid=f"s-{node}", node=node, ready=True, labels=labels, owner=owner)
 
 
-def _dataset(name: str, replicas: int | str, lister: str) -> Dataset:
+def _dataset(name: str, replicas: int | str, lister: str, secret: str = "") -> Dataset:
     metadata = {"namespace": "team", "name": name, "uid": f"uid-of-{name}", "finalizers": [names.FINALIZER]}
-    spec = {"source": {"uri": f"s3://bucket/{name}/"}, "cache": {"replicas": replicas}}
+    credentials = {"credentials": {"secretRef": {"name": secret}}} if secret else {}
+    spec = {"source": {"uri": f"s3://bucket/{name}/"} | credentials, "cache": {"replicas": replicas}}
     made = Dataset.model_validate({"metadata": metadata, "spec": spec})
     now = time.time()
     listed = {"version": _VERSION, "listing_id": new_id(made, now), "listing_node": lister, "bytes": _SIZE}

@@ -3,7 +3,7 @@
 The interface that the real client and its in-memory twin share.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, Protocol
@@ -30,7 +30,7 @@ JSON = PatchType.JSON
 class Listing:
     """Objects of one kind, and the resourceVersion from which a watch goes on."""
 
-    items: list[Object]
+    items: Sequence[Object]
     resource_version: str
 
 

@@ -13,13 +13,14 @@ from stoker_kube.api import MERGE, Listing, Object, PatchBody, PatchType, Propag
 from stoker_kube.encoding import apply_body
 from stoker_kube.errors import Expired
 from stoker_kube.lines import LineSplitter
+from stoker_kube.pages import read_page
 from stoker_kube.port_forward import PROTOCOL, ask
 from stoker_kube.resources import NODE_CACHES, PODS, Kind
 from stoker_kube.service_account import ACCOUNT
 from stoker_kube.transport import Request, Transport
 
 PAGE_SIZE = 500  # objects of a page; kubectl's own, so that 5,000 pods are ten requests
-LARGE_PAGE_SIZE = 100  # of a kind whose objects are tens of kilobytes: nobody else has a turn while a page is parsed
+LARGE_PAGE_SIZE = 100  # of a kind whose objects are tens of kilobytes: a page is in memory, and read, as a whole
 WATCH_SECONDS = (240, 360)  # spread, so that a thousand sidecars do not reconnect together
 # Seconds. With bookmarks the server says something about once a minute: a silence of this length is a dead connection.
 WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=30, sock_read=150)
@@ -33,14 +34,22 @@ class KubeClient:
         self._transport = transport
 
     @classmethod
-    async def connect(cls, kubeconfig: Path | None = None, context: str | None = None, account: Path = ACCOUNT) -> Self:
+    async def connect(
+        cls,
+        kubeconfig: Path | None = None,
+        context: str | None = None,
+        account: Path = ACCOUNT,
+        *,
+        compressed: bool = True,
+    ) -> Self:
         """Return the cluster of ``kubeconfig``; else the one that this pod runs in.
 
         Else of $KUBECONFIG or ~/.kube/config. ``account``: folder of the pod's token and authority.
+        ``compressed``: long answers may come in gzip, which takes both sides more time than a network nearby does.
 
         Nothing is sent yet. Raises ConfigError.
         """
-        return cls(await Transport.connect(kubeconfig, context, account))
+        return cls(await Transport.connect(kubeconfig, context, account, compressed=compressed))
 
     async def __aenter__(self) -> Self:
         return self
@@ -80,13 +89,11 @@ class KubeClient:
         size = min(PAGE_SIZE, LARGE_PAGE_SIZE) if kind is NODE_CACHES else PAGE_SIZE
         query = _selectors(label_selector, field_selector) | {"limit": str(size)}
         while True:
-            body = await self._transport.call(Request("GET", kind.path(namespace), dict(query)))
-            metadata = body.get("metadata") or {}
-            items = [typed(kind, item) for item in body.get("items") or []]
-            yield Listing(items, str(metadata.get("resourceVersion", "")))
-            if not metadata.get("continue"):
+            page = await self._transport.read(Request("GET", kind.path(namespace), dict(query)), read_page)
+            yield Listing(page.objects(kind), str(page.metadata.get("resourceVersion", "")))
+            if not page.metadata.get("continue"):
                 return
-            query["continue"] = metadata["continue"]
+            query["continue"] = page.metadata["continue"]
 
     async def create(self, kind: Kind, body: Object, namespace: str = "") -> Object:
         """Create an object."""

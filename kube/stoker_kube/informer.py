@@ -46,7 +46,10 @@ class Informer(Generic[T]):
         transform: Callable[[Object], T | None],
         on_change: Callable[[str, T | None, T | None], None] = _ignore,
         turn: Turn = _turn,
+        name: str = "",
     ) -> None:
+        """Follow ``events`` once it runs; ``name``: of what it mirrors."""
+        self.name = name
         self._events = events
         self._transform = transform
         self._on_change = on_change

@@ -4,12 +4,12 @@ import copy
 import json
 import os
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -20,6 +20,7 @@ from stoker_kube.api import Object, PatchBody
 from stoker_kube.errors import ConfigError, Forbidden, KubeError, Unauthorized, Unavailable, from_status
 from stoker_kube.service_account import ServiceAccount
 
+T = TypeVar("T")
 WebSocket: TypeAlias = aiohttp.ClientWebSocketResponse
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30)  # seconds; the API server itself gives up after 60
 # Enough connections for some tens of watches beside ordinary requests: a watch holds its connection for minutes.
@@ -27,6 +28,7 @@ CONNECTIONS = 100
 _CLOSING = aiohttp.ClientWSTimeout(ws_close=1.0)  # seconds; whoever is asked through it has answered by then
 # Seconds for which an idle connection is kept, less than the API server's 90: a burst of writes needs no handshakes.
 KEEP_ALIVE = 75.0
+_HEADERS = {"User-Agent": "stoker", "Accept": "application/json"}
 _WATCH_BUFFER = 2**21  # bytes; one object of a watch is one line, and etcd takes 1.5 MB
 
 
@@ -62,23 +64,27 @@ class ServerAccess(Protocol):
 class Transport:
     """One server, one set of credentials, one connection pool."""
 
-    def __init__(self, access: ServerAccess) -> None:
+    def __init__(self, access: ServerAccess, *, compressed: bool = True) -> None:
+        """Open nothing yet; ``compressed``: long answers may come in gzip."""
         self._access = access
         self._token = ""  # sent in place of one's own
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=CONNECTIONS, ssl=access.ssl(), keepalive_timeout=KEEP_ALIVE),
-            headers={"User-Agent": "stoker", "Accept": "application/json"},
+            headers=_HEADERS | ({} if compressed else {"Accept-Encoding": "identity"}),
             read_bufsize=_WATCH_BUFFER,
         )
         # Once, for there is one server: trust_env would look for a proxy and a netrc in a thread for each request.
         self._proxy, self._proxy_auth = _proxy_to(access)
 
     @classmethod
-    async def connect(cls, kubeconfig: Path | None, context: str | None, account: Path) -> Self:
+    async def connect(
+        cls, kubeconfig: Path | None, context: str | None, account: Path, *, compressed: bool = True
+    ) -> Self:
         """Find the server and the credentials, as ``KubeClient.connect`` says."""
         own = kubeconfig is None and context is None and "KUBERNETES_SERVICE_HOST" in os.environ
         try:
-            return cls(ServiceAccount(os.environ, account) if own else await _by_kubeconfig(kubeconfig, context))
+            access = ServiceAccount(os.environ, account) if own else await _by_kubeconfig(kubeconfig, context)
+            return cls(access, compressed=compressed)
         except ConfigError as error:
             raise ConfigError(f"Cannot find a cluster: {error.message}") from error
 
@@ -94,16 +100,23 @@ class Transport:
 
     async def call(self, request: Request) -> Object:
         """Return the JSON answer of a request that succeeded. Raises KubeError."""
+        return await self.read(request, _parsed)
+
+    async def read(self, request: Request, parse: Callable[[bytes], T]) -> T:
+        """Return what is read of the answer of a request that succeeded. Raises KubeError.
+
+        ``parse`` may raise JSONDecodeError.
+        """
         try:
-            return await self._once(request)
+            return await self._once(request, parse)
         except Unauthorized:
             if self._token or not await self._access.renew():
                 raise
-        return await self._once(request)
+        return await self._once(request, parse)
 
-    async def _once(self, request: Request) -> Object:
+    async def _once(self, request: Request, parse: Callable[[bytes], T]) -> T:
         async with self.open(request) as response:
-            return _parsed(await response.read())
+            return parse(await response.read())
 
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[aiohttp.ClientResponse]:

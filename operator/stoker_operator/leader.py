@@ -80,7 +80,7 @@ class Leader:
                 running.append(tasks.create_task(self._kueue.run(), name="kueue"))
             if await done_before(self._all_known(known), stop.wait()):
                 await in_slices(self._state.prepare())
-                running += [tasks.create_task(loop.run(), name="loop") for loop in self._loops]
+                running += [tasks.create_task(loop.run(), name=f"loop of {loop.name}") for loop in self._loops]
                 await stop.wait()
             for task in running:
                 task.cancel()

@@ -109,7 +109,7 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
 
 
 async def _connected(work: Work, settings: Settings) -> None:
-    async with await KubeClient.connect() as kube:
+    async with await KubeClient.connect(compressed=False) as kube:
         await work(kube, settings)
 
 

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain
+from itertools import chain, starmap
 from typing import Any, Final
 
 from stoker_api import names
@@ -66,10 +66,21 @@ def is_grant(name: str) -> bool:
 
 def named_by(namespace: str, credentials: Credentials | None) -> Iterator[NamedCredentials]:
     """Yield what a Dataset's credentials name."""
-    if credentials and credentials.secret_ref:
-        yield NamedCredentials(namespace, SECRET, credentials.secret_ref.name)
-    if credentials and credentials.service_account:
-        yield NamedCredentials(namespace, SERVICE_ACCOUNT, credentials.service_account)
+    if credentials:
+        yield from _named(namespace, *_names_in(credentials))
+
+
+def _names_in(credentials: Credentials) -> tuple[str | None, str | None]:
+    """Return the Secret and the ServiceAccount that credentials name."""
+    secret = credentials.secret_ref
+    return secret.name if secret else None, credentials.service_account
+
+
+def _named(namespace: str, secret: str | None, account: str | None) -> Iterator[NamedCredentials]:
+    if secret:
+        yield NamedCredentials(namespace, SECRET, secret)
+    if account:
+        yield NamedCredentials(namespace, SERVICE_ACCOUNT, account)
 
 
 class KeptReaders:
@@ -110,7 +121,11 @@ class KeptReaders:
 
     def _note_node(self, node: str, cache: NodeCache | None) -> Collection[NamedCredentials]:
         entries = cache.spec.datasets if cache is not None else ()
-        named = frozenset(chain.from_iterable(named_by(one.namespace, one.source.credentials) for one in entries))
+        # Of many Datasets few name anything else than the others of their namespace.
+        homes = {
+            (one.namespace, *_names_in(one.source.credentials)) for one in entries if one.source.credentials is not None
+        }
+        named = frozenset(chain.from_iterable(starmap(_named, homes)))
         before = self._by_node.pop(node, frozenset())
         if named:
             self._by_node[node] = named

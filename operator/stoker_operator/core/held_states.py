@@ -74,13 +74,7 @@ class HeldStates(NodeStates):
 
     def _put(self, uid: str, node: str, state: NodeState | None) -> None:
         # The newest row even where it says the same: the one before would keep its whole NodeCache in memory.
-        if state is not None:
-            self._by_uid.setdefault(uid, {})[node] = state
-            return
-        rows = self._by_uid.get(uid, {})
-        rows.pop(node, None)
-        if not rows:
-            self._by_uid.pop(uid, None)
+        _set(self._by_uid, uid, node, state)
 
     def _index(self, uid: str, node: str, after: NodeState | None) -> None:
         state = after or NOWHERE
@@ -101,9 +95,13 @@ class HeldStates(NodeStates):
 
 
 def _set(index: dict[str, dict[str, T]], uid: str, node: str, value: T | None) -> None:
+    rows = index.get(uid)
     if value is not None:
-        index.setdefault(uid, {})[node] = value
-    elif uid in index:
-        index[uid].pop(node, None)
-        if not index[uid]:
+        if rows is None:
+            index[uid] = {node: value}
+        else:
+            rows[node] = value
+    elif rows is not None:
+        rows.pop(node, None)
+        if not rows:
             del index[uid]

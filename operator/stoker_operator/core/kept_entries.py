@@ -1,16 +1,16 @@
 """What nodes are told of each Dataset, kept from pass to pass: what changed on one node is told to that one alone."""
 
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from stoker_api.node_dataset import NodeDataset
 from stoker_operator.core.class_limits import NO_TERMS
-from stoker_operator.core.compact_rows import compacted
+from stoker_operator.core.entry_making import EntryMaker
 from stoker_operator.core.held_states import HeldStates
 from stoker_operator.core.neighbourhoods import Neighbourhood
-from stoker_operator.core.plan import DatasetPlan, dividing, entry_of, is_told, manifest_hosts, wants_warming
+from stoker_operator.core.plan import DatasetPlan, dividing, is_told, manifest_hosts, wants_warming
 from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.tuning import says_something
 from stoker_operator.core.views import ClusterView
@@ -46,10 +46,10 @@ class KeptEntries:
         """
         key = plan.dataset.key
         old = self._told.get(key)
-        new = spoiled.attempt(key, partial(_told, view, plan, old, news))
-        if new is None:
+        found: list[_ToldNodes] = []
+        if not (yield from spoiled.steps(key, partial(_told, view, plan, old, news, found))):
             return self.forget(key)
-        self._told[key] = new
+        new = self._told[key] = found[0]
         yield
         changed = set[str]()
         if old is not None and old.plan.nodes() is not plan.nodes():
@@ -57,8 +57,9 @@ class KeptEntries:
         nodes: Sequence[str] = (
             plan.nodes() if old is None or _is_other(view, old, new) else sorted(_nodes(old.plan, plan, moved))
         )
+        maker = EntryMaker(view, plan, self._states, new.together)
         for first in range(0, len(nodes), _AT_ONCE):
-            told = spoiled.attempt(key, partial(self._tell, view, new, nodes[first : first + _AT_ONCE]))
+            told = spoiled.attempt(key, partial(self._tell, maker, plan, nodes[first : first + _AT_ONCE]))
             if told is None:
                 return changed | self.forget(key)
             changed |= told
@@ -78,17 +79,15 @@ class KeptEntries:
             if there is not None and there is not entry and there == entry:
                 entries[key] = there
 
-    def _tell(self, view: ClusterView, told: _ToldNodes, nodes: Collection[str]) -> set[str]:
-        key, changed = told.plan.dataset.key, set[str]()
+    def _tell(self, maker: EntryMaker, plan: DatasetPlan, nodes: Collection[str]) -> set[str]:
+        key, changed = plan.dataset.key, set[str]()
         for node in nodes:
-            if not is_told(told.plan, node, self._states):
+            if not is_told(plan, node, self._states):
                 changed |= {node} if self._take(node, key) else set()
                 continue
-            entry = entry_of(view, told.plan, node, self._states, told.together)
-            there = self._states.get(entry.uid, node).desired
-            entry = there if there == entry and there is not None else compacted(entry)
-            entries = self.by_node.setdefault(node, {})
-            if entries.get(key) != entry:
+            entry, entries = maker.entry(node), self.by_node.setdefault(node, {})
+            known = entries.get(key)
+            if known is None or (known is not entry and known != entry):
                 entries[key] = entry
                 changed.add(node)
         return changed
@@ -101,7 +100,10 @@ class KeptEntries:
         return gone is not None
 
 
-def _told(view: ClusterView, plan: DatasetPlan, old: _ToldNodes | None, news: Collection[str]) -> _ToldNodes:
+def _told(
+    view: ClusterView, plan: DatasetPlan, old: _ToldNodes | None, news: Collection[str], found: list[_ToldNodes]
+) -> Iterator[None]:
+    """Decide in steps what all nodes of a Dataset are told together, and add it to ``found``."""
     meta, listing, spec = plan.dataset.metadata, plan.listing, plan.dataset.spec
     warms, roles = wants_warming(plan), plan.placement.roles
     shared = (
@@ -114,8 +116,10 @@ def _told(view: ClusterView, plan: DatasetPlan, old: _ToldNodes | None, news: Co
         _tuned_by_jobs(view, plan),
     )
     if old is not None and old.shared[:2] == shared[:2] and not any(node in roles for node in news):
-        return _ToldNodes(plan, shared, old.together)
-    return _ToldNodes(plan, shared, dividing(view, plan))
+        together = old.together
+    else:
+        together = yield from dividing(view, plan)
+    found.append(_ToldNodes(plan, shared, together))
 
 
 def _is_other(view: ClusterView, old: _ToldNodes, new: _ToldNodes) -> bool:

@@ -9,14 +9,17 @@ often, a node is asked by few, and what changes when one comes or goes is what i
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
+from struct import unpack
 from typing import NamedTuple
 
 from stoker_operator.core.districts import EVERYTHING, MOST_TOGETHER, HolderNode, NodeGroup, node_groups
+from stoker_operator.core.steps import Steps, finished
 
 # Rings in which a node is linked with those before and behind it: through its zone, and through all. Rings in random
 # orders make as good a net as any of so few links, and one node more or less changes two in each.
 _ZONE_RINGS, _RINGS = 5, 6
-_HASH = 8  # bytes
+_NUMBER = 8  # bytes
+_NODES_AT_ONCE, _GROUPS_AT_ONCE = 1000, 30  # of one step
 
 
 class Neighbourhood(NamedTuple):
@@ -45,33 +48,50 @@ def neighbourhoods(salt: str, nodes: Sequence[HolderNode]) -> Mapping[str, Neigh
 
     ``salt``: of the Dataset: another one has other groups, so that no link of a network has all of them.
     """
+    return finished(divide(salt, nodes))
+
+
+def divide(salt: str, nodes: Sequence[HolderNode]) -> Steps[Mapping[str, Neighbourhood]]:
+    """Do the same in steps of some milliseconds: a Dataset may be on thousands of nodes."""
     if len(nodes) < 2:
         return {}
-    hashes = {node.name: _hashes(salt, node.name) for node in nodes}
-    links = _links(nodes, hashes) if len(nodes) > MOST_TOGETHER else {}
-    groups = node_groups(nodes, {name: numbers[_RINGS] for name, numbers in hashes.items()})
-    return {name: told for group in groups for name, told in _told(group, links)}
+    *rings, last = yield from _hashes(salt, nodes)
+    links = (yield from _links(nodes, rings)) if len(nodes) > MOST_TOGETHER else {}
+    told: dict[str, Neighbourhood] = {}
+    hashed = dict(zip((node.name for node in nodes), last, strict=True))
+    for count, group in enumerate(node_groups(nodes, hashed)):
+        told.update(_told(group, links))
+        if count % _GROUPS_AT_ONCE == 0:
+            yield
+    return told
 
 
-def _hashes(salt: str, name: str) -> tuple[int, ...]:
-    """Return a number for each ring, and one more."""
-    found = blake2b(f"{salt}/{name}".encode(), digest_size=_HASH * (_RINGS + 1)).digest()
-    return tuple(int.from_bytes(found[at : at + _HASH]) for at in range(0, len(found), _HASH))
+def _hashes(salt: str, nodes: Sequence[HolderNode]) -> Steps[list[tuple[int, ...]]]:
+    """Return the numbers of all nodes, in their order, for each ring, and then one more."""
+    start, size = f"{salt}/", _NUMBER * (_RINGS + 1)
+    digests: list[bytes] = []
+    for first in range(0, len(nodes), _NODES_AT_ONCE):
+        some = nodes[first : first + _NODES_AT_ONCE]
+        digests += (blake2b(f"{start}{node.name}".encode(), digest_size=size).digest() for node in some)
+        yield
+    numbers = unpack(f">{len(nodes) * (_RINGS + 1)}Q", b"".join(digests))
+    return [numbers[number :: _RINGS + 1] for number in range(_RINGS + 1)]
 
 
-def _links(nodes: Sequence[HolderNode], hashes: Mapping[str, Sequence[int]]) -> Mapping[str, set[str]]:
-    """Return by name the addresses of those next to a node in each ring."""
-    zones: defaultdict[str, list[HolderNode]] = defaultdict(list)
-    for node in nodes:
-        zones[node.zone].append(node)
-    links: defaultdict[str, set[str]] = defaultdict(set)
-    for number in range(_RINGS):
-        for members in zones.values() if number < _ZONE_RINGS else [nodes]:
-            ring = sorted(members, key=lambda node: hashes[node.name][number])
+def _links(nodes: Sequence[HolderNode], rings: Sequence[Sequence[int]]) -> Steps[Mapping[str, set[str]]]:
+    """Return by name the addresses of those next to a node in each ring; ``rings``: the nodes' numbers in each."""
+    places: defaultdict[str, list[int]] = defaultdict(list)  # in ``nodes``, by zone
+    for place, node in enumerate(nodes):
+        places[node.zone].append(place)
+    addresses, links = [node.address for node in nodes], [set[str]() for _ in nodes]
+    for number, column in enumerate(rings):
+        for members in places.values() if number < _ZONE_RINGS else [range(len(nodes))]:
+            ring = sorted(members, key=column.__getitem__)
             for one, other in zip(ring, [*ring[1:], ring[0]], strict=True):
-                links[one.name].add(other.address)
-                links[other.name].add(one.address)
-    return links
+                links[one].add(addresses[other])
+                links[other].add(addresses[one])
+        yield
+    return {node.name: found for node, found in zip(nodes, links, strict=True)}
 
 
 def _told(group: NodeGroup, links: Mapping[str, set[str]]) -> Iterator[tuple[str, Neighbourhood]]:

@@ -1,79 +1,80 @@
 """Reads NodeCaches so that what thousands of them say alike is in memory once: texts, and the sources of Datasets."""
 
-import json
-from collections.abc import Mapping
-from sys import intern
-from typing import Any, Final, cast
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import zip_longest
+from typing import Any, Final
 
 from pydantic import ValidationError
 
 from stoker_api.dataset_source import Source
-from stoker_api.node_dataset import NodeDataset
-from stoker_api.nodecache import NodeCache
+from stoker_api.node_dataset import NeighbourGroups, NodeDataset
+from stoker_api.nodecache import NodeCache, NodeDatasetStatus
 from stoker_operator.core.compact_rows import Row, compacted, share_names
+from stoker_operator.core.row_reader import REFUSED, RowReader
 
 _MOST_SOURCES = 10_000  # that are remembered; a cluster has as many as Datasets
 
 Raw = Mapping[str, Any]
+_set: Final = object.__setattr__
 
 
 class NodeCacheReader:
     """The reader of all NodeCaches."""
 
     def __init__(self) -> None:
-        self._sources: Final[dict[str, Source]] = {}
+        self._sources: Final[dict[str, tuple[Raw, Source]]] = {}  # by what was read: see _source
+        groups = partial(_read, RowReader(NeighbourGroups))
+        self._entries: Final = RowReader(NodeDataset, {"source": self._source, "groups": groups})
+        self._rows: Final = RowReader(NodeDatasetStatus)
 
     def view(self, raw: Raw) -> NodeCache:
         """Read one as it came. Raises ValidationError."""
-        parts = {
-            part: body | {"datasets": [self._row(row) for row in body["datasets"]]}
-            for part in ("spec", "status")
-            if isinstance(body := raw.get(part), dict) and isinstance(body.get("datasets"), list)
-        }
+        parts = dict(_with_rows(raw, "spec", self._entries)) | dict(_with_rows(raw, "status", self._rows))
         cache = NodeCache.model_validate({**raw, **parts})
-        for part in (cache.spec, cache.status):
-            object.__setattr__(part, "datasets", tuple(map(_compacted, part.datasets)))
+        for name, part in (("spec", cache.spec), ("status", cache.status)):
+            given = parts[name]["datasets"] if name in parts else ()
+            read = (_compacted(row, one) for row, one in zip_longest(part.datasets, given))
+            _set(part, "datasets", tuple(read))
         status = cache.status
         for one in (cache, cache.metadata, cache.spec, status, status.memory, status.hardware, *status.conditions):
             share_names(one)
         return cache
 
-    def _row(self, row: object) -> object:
-        if not isinstance(row, dict):
-            return row
-        shared = {name: _shared(value) for name, value in row.items()}
-        if isinstance(source := row.get("source"), dict):
-            shared["source"] = self._source(source)
-        return shared
-
-    def _source(self, raw: Raw) -> Source | Raw:
-        key = json.dumps(raw, sort_keys=True)
+    def _source(self, raw: Any) -> Any:
+        # Nodes are told the same of a Dataset, but for the one that lists.
+        key = raw.get("uri") if raw.__class__ is dict else None
+        if key.__class__ is not str:
+            return REFUSED
         known = self._sources.get(key)
-        if known is not None:
-            return known
+        if known is not None and known[0] == raw:
+            return known[1]
         try:
-            source = Source.model_validate(raw)
+            source = compacted(Source.model_validate(raw))
         except ValidationError:
-            return raw  # whoever reads the whole object says where it is wrong
+            return REFUSED
         if len(self._sources) >= _MOST_SOURCES:
             self._sources.clear()
-        self._sources[key] = source
+        self._sources[key] = (raw, source)
         return source
 
 
-def _compacted(row: Row) -> Row:
+def _with_rows(raw: Raw, part: str, reader: RowReader[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the part with those of its rows read that the reader takes; of others the model says what is wrong."""
+    body = raw.get(part)
+    if isinstance(body, dict) and isinstance(rows := body.get("datasets"), list):
+        read = [(reader.read(row) or row) if isinstance(row, dict) else row for row in rows]
+        yield part, body | {"datasets": read}
+
+
+def _read(reader: RowReader[Any], raw: Any) -> Any:
+    return (reader.read(raw) or REFUSED) if raw.__class__ is dict else REFUSED
+
+
+def _compacted(row: Row, given: object) -> Row:
+    """Return a row in its small form, which it has if it is as it was given to the model."""
+    if row is given:
+        return row
     if isinstance(row, NodeDataset):
-        object.__setattr__(row, "groups", compacted(row.groups))
+        _set(row, "groups", compacted(row.groups))
     return compacted(row)
-
-
-def _shared(value: object) -> object:
-    # As json.loads makes them: thousands of values of one NodeCache, in one step of the event loop.
-    kind = type(value)
-    if kind is str:
-        return intern(cast("str", value))
-    if kind is dict:
-        return {name: _shared(one) for name, one in cast("dict[str, object]", value).items()}
-    if kind is list:
-        return [intern(one) if type(one) is str else one for one in cast("list[object]", value)]
-    return value

@@ -36,6 +36,10 @@ class OriginShares:
     slowed: frozenset[str] = frozenset()
     look_again: float | None = None
 
+    def limits(self, node: str) -> bool:
+        """Tell whether there is anything that a node may be told."""
+        return bool(self.beginning) or node in self.by_node
+
     def rows(self, node: str, names: frozenset[str]) -> tuple[OriginShare, ...]:
         """Return what a node is told that has sources of these origins."""
         own = self.by_node.get(node, {})

@@ -24,11 +24,12 @@ from stoker_operator.core.int64 import clamp
 from stoker_operator.core.listing import ListingState
 from stoker_operator.core.live_versions import older_versions, versions_of
 from stoker_operator.core.nearness import NodeSite, site_by, with_distances
-from stoker_operator.core.neighbourhoods import Neighbourhood, neighbourhoods
+from stoker_operator.core.neighbourhoods import Neighbourhood, divide
 from stoker_operator.core.node_roles import Placement, Role
 from stoker_operator.core.node_states import NOWHERE, NodeStates, found_on_disk
 from stoker_operator.core.report_pace import report_seconds
 from stoker_operator.core.spoiled import Spoiled
+from stoker_operator.core.steps import Steps, finished
 from stoker_operator.core.tuning import UNTUNED, TuningDecision, decide_tuning, first_job, of_job
 from stoker_operator.core.tuning_limits import limit_tuning
 from stoker_operator.core.usage import Use
@@ -38,6 +39,7 @@ from stoker_operator.core.views import ClusterView, InvalidDataset, NodeView
 _SLIPS = frozenset({Reason.INVALID_SPEC, Reason.INTERNAL_ERROR})
 _MOST_REQUEST = 64  # characters of an annotation, which may be anyone's text
 MOST_REFUSAL = 300  # characters of the sentence of a refusal in an entry
+_AT_ONCE = 1000  # nodes of one step
 MANIFEST_SOURCES = 3  # nodes that a new holder may ask for the manifest: one may be down, two at once are rare
 
 
@@ -160,7 +162,7 @@ def _kept(entry: NodeDataset, invalid: InvalidDataset | None) -> NodeDataset:
 
 
 def _entries(view: ClusterView, plan: DatasetPlan, states: NodeStates) -> list[tuple[str, NodeDataset]]:
-    together = dividing(view, plan)
+    together = finished(dividing(view, plan))
     told = (node for node in plan.nodes() if is_told(plan, node, states))
     return [(node, entry_of(view, plan, node, states, together)) for node in told]
 
@@ -181,7 +183,11 @@ def entry_of(
     view: ClusterView, plan: DatasetPlan, node: str, states: NodeStates, together: Mapping[str, Neighbourhood]
 ) -> NodeDataset:
     """Make the entry of one dataset on one node; ``together``: as ``dividing`` returned it."""
-    entry, group = node_dataset(view, plan, node, states), together.get(node)
+    return with_neighbours(node_dataset(view, plan, node, states), together.get(node))
+
+
+def with_neighbours(entry: NodeDataset, group: Neighbourhood | None) -> NodeDataset:
+    """Add to an entry which other nodes the node divides the Dataset with, if any."""
     if group is None:
         return entry
     groups = compacted(
@@ -192,17 +198,19 @@ def entry_of(
     return entry.model_copy(update={"peers": group.peers, "position": group.position, "groups": groups})
 
 
-def dividing(view: ClusterView, plan: DatasetPlan) -> Mapping[str, Neighbourhood]:
+def dividing(view: ClusterView, plan: DatasetPlan) -> Steps[Mapping[str, Neighbourhood]]:
     """Return by node which others may give it files, and what else nodes that divide a Dataset have to know."""
     if not give_each_other(view, plan):
         return {}
     holders = plan.placement.nodes(Role.REPLICA, Role.USER) if wants_warming(plan) else ()
     # Nodes that are about to go and have all of it are asked as the others are.
     reachable = [node for node in (*holders, *plan.placement.sources) if holders and node in view.node_caches]
-    known = [
-        HolderNode(node, address, *site_of(view, node)) for node in reachable for address in _addresses(view, [node])
-    ]
-    return with_distances(neighbourhoods(plan.dataset.metadata.uid, known), known)
+    known: list[HolderNode] = []
+    for first in range(0, len(reachable), _AT_ONCE):
+        some = ((node, view.node_caches[node].status.address) for node in reachable[first : first + _AT_ONCE])
+        known += (HolderNode(node, address, *site_of(view, node)) for node, address in some if _is_address(address))
+        yield
+    return with_distances((yield from divide(plan.dataset.metadata.uid, known)), known)
 
 
 def give_each_other(view: ClusterView, plan: DatasetPlan) -> bool:
@@ -241,7 +249,7 @@ def settle_node(
     blind = cache is None or (cache.spec.keep_unlisted and not cache.status.inventory)
     # What was found of Datasets that cannot be planned for at this moment waits for that.
     keep = () if cache is None or blind else tuple(sorted(found_on_disk(cache) & frozen.keys()))
-    origins = view.shares.rows(name, _origins(datasets))[:MOST_ORIGINS]
+    origins = view.shares.rows(name, _origins(datasets))[:MOST_ORIGINS] if view.shares.limits(name) else ()
     pace = report_seconds(len(view.nodes), cache.spec.report_seconds if cache is not None else 0)
     spec = NodeCacheSpec(
         datasets=datasets,

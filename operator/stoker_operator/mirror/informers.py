@@ -62,7 +62,7 @@ class Informers:
     def start(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Begin to watch; gives the tasks, which end only when cancelled."""
         self._answers_from_now()
-        return [tasks.create_task(informer.run(), name="informer") for informer in self._all]
+        return [tasks.create_task(informer.run(), name=f"informer of {informer.name}") for informer in self._all]
 
     async def wait_synced(self) -> None:
         """Wait until every table is filled: before that, what is missing would look deleted."""
@@ -87,7 +87,7 @@ class Informers:
         # Of nodes alone: it is their silence that is counted, and one kind that is refused says nothing of the server.
         told = self._answers_from_now if kind is NODES else _nobody
         events = watch(self._kube, kind, namespace=namespace, label_selector=label_selector, on_new_attempt=told)
-        return Informer(events, transform, on_change, WORK.one)
+        return Informer(events, transform, on_change, WORK.one, kind.plural)
 
     def _answers_from_now(self) -> None:
         self._state.heard_since = self._clock()

@@ -31,7 +31,7 @@ class ReconcileLoop:
     """A loop that makes passes after ``wake()``, with ``interval`` seconds or a pass's own time between two."""
 
     def __init__(self, name: str, reconciler: LevelTriggered, interval: float) -> None:
-        self._name: Final = name
+        self.name: Final = name
         self._reconciler: Final = reconciler
         self._interval: Final = interval
         self._awake: Final = asyncio.Event()
@@ -60,8 +60,8 @@ class ReconcileLoop:
             except Exception as error:  # the boundary of the pass: it must not end the process
                 retry = backoff.next()
                 unexpected = None if isinstance(error, KubeError) else error
-                log.warning("%s pass failed, trying again in %.1f s: %s", self._name, retry, error, exc_info=unexpected)
-                metrics.RECONCILE_ERRORS.labels(self._name).inc()
+                log.warning("%s pass failed, trying again in %.1f s: %s", self.name, retry, error, exc_info=unexpected)
+                metrics.RECONCILE_ERRORS.labels(self.name).inc()
                 self._awake.set()
                 await asyncio.sleep(retry)
                 continue
@@ -70,7 +70,7 @@ class ReconcileLoop:
             await self._wait(again)
 
     async def _timed_pass(self) -> float | None:
-        with metrics.RECONCILE_SECONDS.labels(self._name).time():
+        with metrics.RECONCILE_SECONDS.labels(self.name).time():
             return await self._reconciler.reconcile()
 
     async def _wait(self, seconds: float | None) -> None:

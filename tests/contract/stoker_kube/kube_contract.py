@@ -4,6 +4,7 @@ Subclasses give the fixture ``kube`` and ``namespace``.
 """
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 from uuid import uuid4
@@ -26,7 +27,7 @@ def config_map(name: str, labels: dict[str, str] | None = None, **data: str) -> 
     return {"metadata": {"name": name, "labels": labels or {}}, "data": data}
 
 
-def names_of(items: list[Object]) -> list[str]:
+def names_of(items: Sequence[Object]) -> list[str]:
     return sorted(item["metadata"]["name"] for item in items)
 
 

@@ -1,0 +1,43 @@
+"""What is asked of a server beside the request itself."""
+
+import ssl
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from stoker_kube.transport import Request, Transport
+
+
+class PlainAccess:
+    """A server without credentials."""
+
+    proxy: str | None = None
+    server_name: str | None = None
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+
+    def ssl(self) -> ssl.SSLContext:
+        return ssl.create_default_context()
+
+    async def authorization(self) -> str:
+        return ""
+
+    async def renew(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+async def test_long_answers_are_compressed_only_for_who_wants_that(compressed: bool) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response({"gzip": "gzip" in request.headers["Accept-Encoding"]})
+
+    app = web.Application()
+    app.router.add_get("/", answer)
+    async with TestServer(app) as server:
+        transport = Transport(PlainAccess(str(server.make_url("")).rstrip("/")), compressed=compressed)
+        try:
+            assert await transport.call(Request("GET", "/")) == {"gzip": compressed}
+        finally:
+            await transport.close()
