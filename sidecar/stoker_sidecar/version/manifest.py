@@ -93,7 +93,7 @@ class Manifest:
         # Files come in the order of their folders: a few hundred paths save a climb to the root for each file.
         self._folder = lru_cache(maxsize=256)(self.path)
         # Those that nodes divide with others are walked over again and again, from where something is missing.
-        self._pages = lru_cache(maxsize=_KEPT_PAGES)(self.page)
+        self._page_at = lru_cache(maxsize=_KEPT_PAGES)(self.page)
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -163,7 +163,7 @@ class Manifest:
 
     def page_with(self, ino: int) -> Sequence[Entry]:
         """Return a page that has an inode in it, which may be kept from before."""
-        return self._pages((ino - 1) // _PAGE_ROWS * _PAGE_ROWS)
+        return self._page_at((ino - 1) // _PAGE_ROWS * _PAGE_ROWS)
 
     def walk(self) -> Iterator[tuple[bytes, Entry]]:
         """List everything below the root with its path, in canonical order.
