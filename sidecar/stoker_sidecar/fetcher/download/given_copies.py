@@ -122,11 +122,12 @@ class GivenCopies:
         for other in ahead:
             if len(found) == having.together:
                 break
-            fits = size + other.entry.size <= MOST_BYTES and query + self._query(other) <= MOST_QUERY
-            along = fits and having.is_whole(other.entry.ino) and self._goes_along(other, giver)
-            if along and self.giver(other, 0) == giver:
+            if not having.is_whole(other.entry.ino) or size + other.entry.size > MOST_BYTES:
+                continue
+            longer = query + self._query(other)
+            if longer <= MOST_QUERY and self._goes_along(other, giver) and self.giver(other, 0) == giver:
                 found.append(other)
-                size, query = size + other.entry.size, query + self._query(other)
+                size, query = size + other.entry.size, longer
         return found if query <= MOST_QUERY else []
 
     def _query(self, wish: Wish) -> int:
