@@ -6,13 +6,13 @@ from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Give
 
 
 class GivesTogether:
-    """A neighbour of which only ``bring`` is to be said. ``together``: files of each request for several."""
+    """A neighbour of which ``bring`` is to be said. ``together``: files of each request for several."""
 
     def __init__(self) -> None:
         self.together: list[list[str]] = []
 
     async def bring(self, peer: str, ask: Ask, write: Callable[[bytes], None]) -> Came:
-        raise NotImplementedError
+        return Came.NOTHING
 
     async def bring_files(self, peer: str, asks: Sequence[Ask], give: Give) -> Came:
         self.together.append([ask.path for ask in asks])
