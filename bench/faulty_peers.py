@@ -44,6 +44,7 @@ from stoker_sidecar.wire.credentials import AmbientCredentials, Credentials
 from stoker_sidecar.wire.disk_floor import NO_FLOOR
 from stoker_sidecar.wire.fetcher_protocol import Configure, Failed, Have, Reach, Read, Reply
 from stoker_sidecar.wire.peer_tls import PeerTls
+from stoker_sidecar.wire.small_files import SIZES
 
 UID = "bench-faults"
 _BLOCK = 64 * 1024
@@ -150,17 +151,20 @@ class Faults:
         return web.Response(body=body, headers=headers)
 
     async def _give(self, request: web.Request, kind: str) -> web.StreamResponse:
-        length = int(request.query.get("length", "10000"))
+        count = len(request.query.getall("path"))
+        length = int(request.query.get("length", f"{10_000 * count}"))
+        # Of several files, too, all is said to be there: what is wrong is in the bytes, or how many they are.
+        told = {SIZES: ",".join(["10000"] * count)}
         match kind:
             case "nothing":
                 return web.Response(status=404)
             case "busy":
                 return web.Response(status=503)
             case "too short" | "too long":
-                return web.Response(body=bytes(max(0, length - 1) if kind == "too short" else length + 1))
+                return web.Response(body=bytes(max(0, length - 1) if kind == "too short" else length + 1), headers=told)
             case "wrong bytes":
-                return web.Response(body=self._chance.randbytes(length))
-        response = web.StreamResponse(headers={"Content-Length": str(length)})
+                return web.Response(body=self._chance.randbytes(length), headers=told)
+        response = web.StreamResponse(headers={"Content-Length": str(length)} | told)
         await response.prepare(request)
         await response.write(bytes(length // 2))
         if kind == "stall":

@@ -16,6 +16,7 @@ from stoker_sidecar.version.piece_maps import unpack_maps
 from stoker_sidecar.wire.fetcher_protocol import Have, Reach
 from tests.fakes.object_store import MemoryStore
 from tests.support.cache_node import UID, CacheNodeUnderTest, fill, open_cache_node
+from tests.support.played_files import GivesTogether
 from tests.support.waiting import eventually
 
 FILES = {f"train/{number:03}": bytes([number]) * 50_000 for number in range(200)}
@@ -25,10 +26,15 @@ NAMES = ("a:1", "b:1", "c:1")
 ALL = Having(b"\1" * 10_000, 10**9)
 
 
-class Linked:
-    """Neighbours that are other CacheNodes of this process. ``mangle``: what becomes of what they give."""
+class Linked(GivesTogether):
+    """Neighbours that are other CacheNodes of this process. ``mangle``: what becomes of what they give.
 
-    def __init__(self, mangle: Callable[[Ask, bytes], bytes] = lambda ask, content: content) -> None:
+    ``gives``: so many small files by one request.
+    """
+
+    def __init__(self, mangle: Callable[[Ask, bytes], bytes] = lambda ask, content: content, *, gives: int = 0) -> None:
+        super().__init__()
+        self._gives_together = gives
         self.nodes: dict[str, CacheNodeUnderTest] = {}
         self.given = 0
         self.asked: list[tuple[str, Ask]] = []
@@ -39,7 +45,8 @@ class Linked:
             had = await self.nodes[peer].node.have_more(Have(UID, self.nodes[peer].status().version, after))
         except (KeyError, NotYetConfigured):
             return None
-        return Having(zlib.decompress(had.files), had.arrived, unpack_maps(had.pieces), had.choice, had.number)
+        pieces = unpack_maps(had.pieces)
+        return Having(zlib.decompress(had.files), had.arrived, pieces, had.choice, had.number, self._gives_together)
 
     async def bring(self, peer: str, ask: Ask, write: Callable[[bytes], None]) -> Came:
         self.asked.append((peer, ask))

@@ -17,10 +17,11 @@ from stoker_sidecar.fetcher.download.others_having import OthersHaving
 from stoker_sidecar.fetcher.download.warming import WarmLimits
 from stoker_sidecar.version.manifest import Entry
 from tests.support.cache_node import UID, CacheNodeUnderTest, fill, open_cache_node
+from tests.support.played_files import GivesTogether
 
 
 @dataclass
-class PlayedNeighbours:
+class PlayedNeighbours(GivesTogether):
     """Neighbours that give what ``gives`` says, once ``given`` is set; ``says``: what each says that it has."""
 
     gives: Callable[[str, Ask], bytes | Came | Exception]
@@ -28,6 +29,7 @@ class PlayedNeighbours:
     asked: list[tuple[str, Ask]] = field(default_factory=list)
     questions: list[tuple[str, int, int]] = field(default_factory=list)  # who, inodes, after which number
     given: asyncio.Event = field(default_factory=asyncio.Event)
+    together: list[list[str]] = field(default_factory=list)
 
     async def having(self, peer: str, inodes: int, after: int = -1) -> Having | None:
         self.questions.append((peer, inodes, after))

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 
 from aiohttp import web
@@ -16,12 +17,14 @@ from stoker_sidecar.agent.core.wanted_span import WantedSpan
 from stoker_sidecar.agent.file_response import Pace, send_file
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.agent.relayed_pieces import RelayedPieces
+from stoker_sidecar.agent.small_files import read_small_files
 from stoker_sidecar.errors import FetcherUnavailable
 from stoker_sidecar.linux.beneath import open_file_beneath
 from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.version.part_files import held_of, is_part_name, map_of
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.fetcher_protocol import Had, Have, Reach, Reply
+from stoker_sidecar.wire.small_files import MOST_FILES, SIZES, TOGETHER, told_sizes
 
 # Seconds that who asks waits for its turn, before it is told to ask later: it gives up after 5 s of silence.
 _TURN = 1.0
@@ -76,6 +79,8 @@ class PeerFiles:
             return web.Response(status=403, text="this node is not among those that are to have this version\n")
         if "path" not in request.query:
             return await self._have(uid, digest, request.query.get("after", ""))
+        if "together" in request.query:
+            return await self._give_together(uid, digest, request.query.getall("path"))
         span = WantedSpan.read(request.query)
         return web.Response(status=400) if span is None else await self._give(request, uid, digest, span)
 
@@ -99,10 +104,30 @@ class PeerFiles:
             return web.Response(status=404)
         headers = {"Stoker-Arrived": str(reply.arrived), "Stoker-Pieces": str(len(reply.pieces))}
         headers |= {"Stoker-Choice": reply.choice} if reply.choice else {}
-        headers["Stoker-Number"] = str(reply.number)
+        headers |= {"Stoker-Number": str(reply.number), TOGETHER: str(MOST_FILES)}
         return web.Response(body=reply.files + reply.pieces, headers=headers)
 
     async def _give(self, request: web.Request, uid: str, digest: str, span: WantedSpan) -> web.StreamResponse:
+        return await self._in_turn(uid, digest, lambda paths: self._send(request, uid, digest, paths, span))
+
+    async def _give_together(self, uid: str, digest: str, wanted: list[str]) -> web.StreamResponse:
+        """Give several small files by one answer: it takes one turn, and less than a piece does."""
+        if len(wanted) > MOST_FILES:
+            return web.Response(status=400, text=f"a node gives {MOST_FILES} files by one answer at most: ask again\n")
+
+        async def send(paths: VersionPaths) -> web.StreamResponse:
+            found = await asyncio.to_thread(read_small_files, paths, wanted)
+            self.refused[PeerRefusal.MISSING] += found.count(None)
+            body = b"".join(one for one in found if one is not None)
+            await self._pace(uid, len(body))
+            sizes = told_sizes([None if one is None else len(one) for one in found])
+            return web.Response(body=body, headers={SIZES: sizes})
+
+        return await self._in_turn(uid, digest, send)
+
+    async def _in_turn(
+        self, uid: str, digest: str, send: Callable[[VersionPaths], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
         paths = self._folders.paths(uid, digest)
         if paths is None:
             return self._refuse(PeerRefusal.MISSING, 404)
@@ -112,18 +137,19 @@ class PeerFiles:
         except TimeoutError:
             return self._refuse(PeerRefusal.BUSY, 503)
         try:
-            return await self._send(request, uid, digest, paths, span)
+            return await send(paths)
         finally:
             self._slots.release()
+
+    async def _pace(self, uid: str, size: int) -> None:
+        self.given[uid] += size
+        if (pause := self._uploads.pause(size, asyncio.get_running_loop().time())) > 0:
+            await asyncio.sleep(pause)
 
     async def _send(
         self, request: web.Request, uid: str, digest: str, paths: VersionPaths, span: WantedSpan
     ) -> web.StreamResponse:
-        async def pace(size: int) -> None:
-            self.given[uid] += size
-            if (pause := self._uploads.pause(size, asyncio.get_running_loop().time())) > 0:
-                await asyncio.sleep(pause)
-
+        pace = partial(self._pace, uid)
         descriptor = await asyncio.to_thread(_open, paths, span)
         if descriptor is None:
             return await self._relay(request, Reach(uid, digest, span.part, span.piece), paths, span, pace)

@@ -40,6 +40,7 @@ ROOT_INO = 1
 # Pages that SQLite keeps in memory, as negative KiB: 4 MiB hold the inner nodes of an index over two million rows.
 _CACHE_SIZE = -4096
 _PAGE_ROWS = 256
+_KEPT_PAGES = 4
 _SCAN_ROWS = 4096  # of a walk over names alone: some 0.5 MB
 
 
@@ -91,6 +92,8 @@ class Manifest:
         self.info = info
         # Files come in the order of their folders: a few hundred paths save a climb to the root for each file.
         self._folder = lru_cache(maxsize=256)(self.path)
+        # Those that nodes divide with others are walked over again and again, from where something is missing.
+        self._page_at = lru_cache(maxsize=_KEPT_PAGES)(self.page)
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -157,6 +160,10 @@ class Manifest:
         None at the end.
         """
         return self._many("ino > ? ORDER BY ino", (after,))
+
+    def page_with(self, ino: int) -> Sequence[Entry]:
+        """Return a page that has an inode in it, which may be kept from before."""
+        return self._page_at((ino - 1) // _PAGE_ROWS * _PAGE_ROWS)
 
     def walk(self) -> Iterator[tuple[bytes, Entry]]:
         """List everything below the root with its path, in canonical order.

@@ -10,6 +10,8 @@ import ssl
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from stoker_sidecar.wire.tls_sessions import ResumingContext
+
 FILE = "peer.json"  # in the folder of the sockets
 
 
@@ -27,7 +29,7 @@ class PeerTls:
 
     def client_context(self) -> ssl.SSLContext:
         """Return what to ask with, by the name PEER_NAME whatever the address is. Raises ssl.SSLError."""
-        return self._loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+        return self._loaded(ResumingContext(ssl.PROTOCOL_TLS_CLIENT))
 
     def leave(self, folder: Path) -> None:
         """Leave it for the processes of the folder's group. Blocks. Raises OSError."""

@@ -7,6 +7,7 @@ them.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import compress, islice
 from typing import NamedTuple
 
@@ -122,6 +123,11 @@ def _owner(turn: int, nodes: int, left: Sequence[int]) -> int:
 
 def takes(position: int, nodes: int, alive: Collection[int], *, alone: bool = False) -> bytes:
     """Return by turn 1 where the node at ``position`` of ``nodes`` fetches from the source: see Sharers."""
+    return _takes(position, nodes, frozenset(alive), alone)
+
+
+@lru_cache(maxsize=256)  # it is asked for all nodes, each time when it is weighed what is whose
+def _takes(position: int, nodes: int, alive: frozenset[int], alone: bool) -> bytes:
     left = sorted({*alive, position})
     mine = bytes(_owner(turn, nodes, left) == position for turn in range(TURNS))
     return mine.ljust(ELSEWHERE, b"\0") + bytes([alone, 0, 1])

@@ -197,14 +197,20 @@ class DividedPass(WarmPass):
     async def _begin_given(self, wishes: Wishes, most_pieces: int = 0) -> bool:
         """Have another node give the first wish of those that somebody has who gives no more than it may yet."""
         free = self._asked.free(most_pieces) if self._may_ask() else ()
-        for wish in wishes.ahead(_AHEAD) if free else ():
+        ahead = wishes.ahead(_AHEAD) if free else []
+        for place, wish in enumerate(ahead):
             if not any(having.has(wish.entry.ino, wish.chunk) for having in free):
                 continue
             if (giver := self._asked.giver(wish, most_pieces)) is None:
                 continue
-            wishes.remove(wish)
-            if giver:
-                await self._keep_rate(wish)
+            together = self._asked.with_others(wish, giver, ahead[place + 1 :]) if giver else []
+            for one in together or [wish]:
+                wishes.remove(one)
+                if giver:
+                    await self._keep_rate(one)
+            if together:
+                self._asked.ask_together(together, giver)
+            elif giver:
                 self._asked.ask(wish, giver)
             return True
         return False

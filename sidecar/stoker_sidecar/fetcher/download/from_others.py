@@ -20,12 +20,15 @@ from stoker_sidecar.store.core.object_checksum import CRC64NVME, Checksum, new_d
 from stoker_sidecar.threads import in_thread, to_its_end
 from stoker_sidecar.version.manifest import Entry
 from stoker_sidecar.wire.fetcher_protocol import PEER_WRONG
-from stoker_sidecar.worker.files import FileWriter
+from stoker_sidecar.wire.small_files import MOST_BYTES
+from stoker_sidecar.worker.files import FileWriter, write_whole
 from stoker_sidecar.worker.transfer import remove_quietly
 
 Write = Callable[[bytes], None]
 # Has another node hand bytes in order to a function that blocks: WHOLE, BUSY, ABSENT or NOTHING.
 Bring = Callable[[Write], Awaitable[Came]]
+# Has another node give all of a small file, or tells what became of it.
+BringSmall = Callable[[], Awaitable[bytes | Came]]
 
 
 class FromOthers:
@@ -53,6 +56,14 @@ class FromOthers:
     def start_copy(self, entry: Entry, bring: Bring) -> "asyncio.Task[Came]":
         """Start to take a whole file; the task says what came of it. Where it did not come all is as before."""
         return self._start(self._copy(entry, bring))
+
+    def start_small(self, entry: Entry, bring: BringSmall) -> "asyncio.Task[Came]":
+        """Start to take a small file that comes in memory; else as ``start_copy``."""
+        return self._start(self._small(entry, bring))
+
+    def takes_small(self, entry: Entry) -> bool:
+        """Tell whether a file may come in memory: one that is to be compressed comes to the disk first."""
+        return 0 < entry.size <= MOST_BYTES and self._writer.packing.wanted(entry) is None
 
     def start_piece(
         self, entry: Entry, chunk: int, gift: Gift, bring: Bring, *, passing: bool = False
@@ -119,6 +130,31 @@ class FromOthers:
             file.close()
             if not kept:
                 await in_thread(remove_quietly, Path(temporary))
+        return Came.WHOLE
+
+    async def _small(self, entry: Entry, bring: BringSmall) -> Came:
+        proof = await self._proof(entry)
+        if proof is None or not self._admits(entry):
+            return Came.USELESS
+        version = self._version
+        version.reserved_bytes += entry.size
+        try:
+            content = await bring()
+            if isinstance(content, Came):
+                return content
+            if not version.is_missing(entry.ino) or entry.ino in version.parts:
+                return Came.USELESS  # a reader's demand was quicker, or has begun
+            return await to_its_end(asyncio.create_task(self._keep_small(entry, proof, content)))
+        finally:
+            version.reserved_bytes -= entry.size
+
+    async def _keep_small(self, entry: Entry, proof: Checksum, content: bytes) -> Came:
+        """Prove it and give it its name, in one turn of a thread: of a small file turns take longer than all else."""
+        temporary = temporary_name(str(self._version.paths.parts), entry.ino)
+        if not await in_thread(_write_proven, temporary, self._writer.target(entry), content, entry, proof):
+            return self._wrong(proof)
+        self._telemetry.gave(entry.size)
+        await self._writer.note(entry, 0)
         return Came.WHOLE
 
     async def _keep(self, entry: Entry, temporary: str) -> None:
@@ -220,6 +256,23 @@ class FromOthers:
         if proof is None and not is_whole(entry.size):
             self._unprovable.add(entry.ino)
         return proof
+
+
+def _write_proven(temporary: str, target: str, content: bytes, entry: Entry, proof: Checksum) -> bool:
+    """Write a file if it is what the source says it is; tell whether it is.
+
+    Blocks. Raises DiskFull or CacheDiskFailed.
+    """
+    digest = new_digest(proof.algorithm)
+    digest.update(content)
+    if digest.digest() != proof.value:
+        return False
+    try:
+        write_whole(temporary, [content], target, entry)
+    except BaseException:
+        remove_quietly(Path(temporary))
+        raise
+    return True
 
 
 async def _within(size: int, write: Write, bring: Bring) -> Came:

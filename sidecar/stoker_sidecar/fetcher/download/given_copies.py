@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -11,16 +11,18 @@ from stoker_sidecar.fetcher.core.division import Sharers
 from stoker_sidecar.fetcher.core.failed_gifts import TRIES, ComesFrom, FailedGifts
 from stoker_sidecar.fetcher.core.givers import AbleGiver, Gift, nearest_giver
 from stoker_sidecar.fetcher.download.fetching import Fetching
+from stoker_sidecar.fetcher.download.file_batches import FileBatch
 from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Having
 from stoker_sidecar.fetcher.download.others_having import OthersHaving
 from stoker_sidecar.fetcher.download.wishes import GivenCopy, Wish, WishKey
+from stoker_sidecar.wire.small_files import MOST_BYTES, MOST_ESCAPED, MOST_QUERY
 
 # Requests to one node at a time: what a node gives at a time to all others together, or the least.
 _AT_ONCE, _LEAST_AT_ONCE = 16, 2
 # Seconds for which a node that said that it gives as much as it may is asked for what no other has alone.
 _BUSY = 1.0
 # How many times what came is reckoned as asked for in vain: what was waited for too long, and what no other try mends.
-_TRIED = {Came.ABSENT: 1, Came.NOTHING: 1, Came.WRONG: TRIES, Came.USELESS: TRIES}
+_TRIED = {Came.ABSENT: 1, Came.NOTHING: 1, Came.CUT: 1, Came.WRONG: TRIES, Came.USELESS: TRIES}
 _LATE = 2
 # Who failed to give the very same before is asked after all others.
 _MOST_DOUBTED = 3
@@ -43,8 +45,9 @@ class GivenCopies:
         return len(self._copying)
 
     def taking(self) -> int:
-        """Count those under way but files of doubted nodes: they are few of each, and most of the time none comes."""
-        return sum(chunk is not None or not copy.doubted for (_, chunk), copy in self._copying.items())
+        """Count requests under way but for files of doubted nodes: they are few of each, and mostly none comes."""
+        taken = (copy for (_, chunk), copy in self._copying.items() if chunk is not None or not copy.doubted)
+        return len({copy.request for copy in taken})
 
     def giver(self, wish: Wish, most_pieces: int) -> str | None:
         """Return who has it and is asked for it, the nearest first; empty where nobody is to be asked.
@@ -55,7 +58,7 @@ class GivenCopies:
         entry, chunk = wish
         if wish.key in self._copying or not self.fetching.version.is_missing(entry.ino):
             return ""
-        asked = Counter(copy.giver for copy in self._copying.values())
+        asked = self._asked()
         givers, division, now = self.fetching.context.givers, self.having.division, self.clock()
         distance_of = division.distance_of
         able = [
@@ -78,7 +81,7 @@ class GivenCopies:
 
     def free(self, most_pieces: int = 0) -> list[Having]:
         """Return what those have that may be asked for more: files, or pieces where ``most_pieces`` is not 0."""
-        asked, most = Counter(copy.giver for copy in self._copying.values()), self._most(most_pieces)
+        asked, most = self._asked(), self._most(most_pieces)
         return [having for peer, having in self.having.by_peer.items() if asked[peer] < most]
 
     def ask(
@@ -107,6 +110,52 @@ class GivenCopies:
         self._copying[wish.key] = GivenCopy.begun(giver, doubt, length, self.clock(), task)._replace(relay=relay)
         task.add_done_callback(partial(self._copied, wish.key))
 
+    def with_others(self, wish: Wish, giver: str, ahead: Iterable[Wish]) -> list[Wish]:
+        """Return this wish, and those of the following small files that the same node is asked for by the same request.
+
+        Empty: it is asked for alone, as of a node that does not give several, or failed lately.
+        """
+        having = self.having.by_peer.get(giver)
+        if having is None or having.together == 0 or not self._goes_along(wish, giver):
+            return []
+        found, size, query = [wish], wish.entry.size, self._query(wish)
+        for other in ahead:
+            if len(found) == having.together:
+                break
+            if not having.is_whole(other.entry.ino) or size + other.entry.size > MOST_BYTES:
+                continue
+            longer = query + self._query(other)
+            if longer <= MOST_QUERY and self._goes_along(other, giver) and self.giver(other, 0) == giver:
+                found.append(other)
+                size, query = size + other.entry.size, longer
+        return found if query <= MOST_QUERY else []
+
+    def _query(self, wish: Wish) -> int:
+        """Return how many characters of a query its path takes at most."""
+        return MOST_ESCAPED * len(self.fetching.version.manifest.path_of(wish.entry).encode()) + len("path=&")
+
+    def _goes_along(self, wish: Wish, giver: str) -> bool:
+        """Tell whether a file may be asked for with others: what failed before is asked for alone."""
+        small = wish.chunk is None and self.fetching.from_others.takes_small(wish.entry)
+        return small and wish.key not in self._failed and self.fetching.context.givers.doubt(giver) == 0
+
+    def ask_together(self, wishes: Sequence[Wish], giver: str) -> None:
+        """Have small files come from that node by one request, but for those that came meanwhile."""
+        having, neighbours = self.having.by_peer.get(giver), self.having.neighbours
+        version = self.fetching.version
+        left = [wish for wish in wishes if version.is_missing(wish.entry.ino)]
+        if having is None or neighbours is None or not left:
+            return
+        asks = [Ask(version.manifest.path_of(entry), 0, entry.size, entry.size) for entry, _ in left]
+        batch, size = FileBatch(neighbours, giver, asks, self.fetching.context.settings.given), 0
+        for place, wish in enumerate(left):
+            size += wish.entry.size  # they come one after the other
+            task = self.fetching.from_others.start_small(wish.entry, partial(batch.of, place))
+            task.add_done_callback(partial(_leave, batch, place))
+            copy = GivenCopy.begun(giver, 0, size, self.clock(), task)
+            self._copying[wish.key] = copy._replace(request=batch)
+            task.add_done_callback(partial(self._copied, wish.key))
+
     def is_coming(self, key: WishKey) -> bool:
         """Tell whether another node gives it, and is not overdue."""
         copy = self._copying.get(key)
@@ -119,19 +168,30 @@ class GivenCopies:
 
     def given_by(self, peer: str) -> int:
         """Count what a node gives this one at the moment."""
-        return sum(copy.giver == peer for copy in self._copying.values())
+        return self._asked()[peer]
+
+    def _asked(self) -> Counter[str]:
+        """Count the requests to each node."""
+        return Counter(giver for giver, _ in {(copy.giver, copy.request) for copy in self._copying.values()})
 
     def leave_overdue(self) -> None:
-        """Wait no more for what a node failed to give in time."""
+        """Wait no more for what a node failed to give in time, nor for what was to come behind it."""
+        overdue = {
+            copy.request: copy.giver
+            for key, copy in self._copying.items()
+            if not (self.is_coming(key) or copy.task.cancelling())
+        }
         for key, copy in self._copying.items():
-            if self.is_coming(key) or copy.task.cancelling():
+            if copy.request not in overdue or copy.task.cancelling():
                 continue
             copy.task.cancel()
             if copy.relay is not None:
                 copy.relay(Came.NOTHING)
+                del overdue[copy.request]
             else:
                 self._count(key, copy.giver, _LATE)
-                self.fetching.context.givers.failed(copy.giver, late=True)
+        for giver in overdue.values():
+            self.fetching.context.givers.failed(giver, late=True)
 
     def failed_files(self) -> list[int]:
         """Return the inodes of missing whole files that somebody failed to give; forgets what came."""
@@ -189,7 +249,7 @@ class GivenCopies:
             givers.was_wrong(giver)
         if came is Came.ABSENT:
             self.having.was_absent(giver)
-        elif came is not Came.USELESS:
+        elif came not in (Came.USELESS, Came.CUT):
             givers.failed(giver)
         self._count(key, giver, _TRIED[came], absent=came is Came.ABSENT)
 
@@ -197,3 +257,7 @@ class GivenCopies:
         """Note that it did not come. A file is soon had from the source: each failure counts twice."""
         tries = tries if key[1] is not None or absent else 2 * tries
         self._failed.failed(key, giver, self.clock(), tries=tries, absent=absent)
+
+
+def _leave(batch: FileBatch, place: int, _: "asyncio.Task[Came]") -> None:
+    batch.leave(place)

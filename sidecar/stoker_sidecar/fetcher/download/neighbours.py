@@ -1,6 +1,6 @@
 """Other nodes that may have files whole: asked where this node has the certificate that all sidecars have."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -21,7 +21,8 @@ class Having:
     """What another node has of a version: a byte an inode, 1 where the file is whole; and bytes that have arrived.
 
     ``pieces``: of large files that are not whole there, by inode. ``choice``: digest of the list of paths that are
-    warmed there; empty: all is. ``number``: changes with what it has; -1: it does not say.
+    warmed there; empty: all is. ``number``: changes with what it has; -1: it does not say. ``together``: so many small
+    files it gives by one request; 0: it is of a release that gives one at a time.
     """
 
     files: bytes
@@ -29,6 +30,7 @@ class Having:
     pieces: Mapping[int, PieceMap] = field(default_factory=dict)
     choice: str = ""
     number: int = -1
+    together: int = 0
 
     def is_as(self, other: "Having | None") -> bool:
         """Tell whether the same can be had as is said there."""
@@ -74,6 +76,10 @@ class Having:
         return self.pieces.get(ino, _NO_PIECES)
 
 
+# Is told the place of a file among those that were asked for, and its bytes; None: the node has it not.
+Give = Callable[[int, bytes | None], None]
+
+
 class Came(Enum):
     """What became of a file or a piece that another node was asked for."""
 
@@ -81,6 +87,7 @@ class Came(Enum):
     BUSY = auto()  # the node gives as much as it may at this moment: ask later, or another one
     ABSENT = auto()  # the node says that it has it not
     NOTHING = auto()  # it did not come, or not all of it
+    CUT = auto()  # it was to come behind another one that did not, in the same answer
     WRONG = auto()  # it is not what the source says it is
     USELESS = auto()  # it was not needed any more, or nothing would prove it
 
@@ -114,6 +121,13 @@ class Neighbours(Protocol):
         """Hand bytes in order to ``write``, which runs in a thread: WHOLE, BUSY, ABSENT or NOTHING.
 
         Raises what ``write`` raises.
+        """
+        ...
+
+    async def bring_files(self, peer: str, asks: Sequence[Ask], give: Give) -> Came:
+        """Ask for small whole files by one request, of a node that gives some together, and ``give`` each as it comes.
+
+        Return what became of those that were not given: BUSY, ABSENT or NOTHING.
         """
         ...
 

@@ -1,8 +1,9 @@
 """Asks other nodes for files and pieces that they have, over TLS, by the certificate that all sidecars have."""
 
+import asyncio
 import ssl
 import zlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from time import monotonic
@@ -13,9 +14,11 @@ import aiohttp
 from yarl import URL
 
 from stoker_api.names import PEER_NAME
-from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Having, Neighbours
+from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Give, Having, Neighbours
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.piece_maps import MOST_PACKED, unpack_maps
+from stoker_sidecar.wire.small_files import SIZES, TOGETHER, parse_together, sizes_of
+from stoker_sidecar.wire.tls_sessions import asked
 
 # Bytes a second at which an answer comes at least.
 _SLOWEST = 2e6
@@ -72,7 +75,8 @@ class TlsNeighbours:
                 number = int(answer.headers.get("Stoker-Number", "-1")[:18])  # of earlier releases there is none
                 files = zlib.decompressobj().decompress(packed[:end], inodes)
                 pieces = unpack_maps(packed[end:]) if maps else {}
-                return Having(files, arrived, pieces, answer.headers.get("Stoker-Choice", ""), number)
+                together = parse_together(answer.headers.get(TOGETHER, ""))
+                return Having(files, arrived, pieces, answer.headers.get("Stoker-Choice", ""), number, together)
         except (aiohttp.ClientError, TimeoutError, KeyError, ValueError, zlib.error):
             return None
 
@@ -100,12 +104,29 @@ class TlsNeighbours:
             return Came.NOTHING
         return Came.WHOLE if came == ask.length else Came.NOTHING
 
+    async def bring_files(self, peer: str, asks: Sequence[Ask], give: Give) -> Came:
+        """Hand over the files: see Neighbours. What is not as long as it must be ends it."""
+        query = urlencode([("path", ask.path) for ask in asks] + [("together", "")])
+        try:
+            async with self._get(peer, query, sum(ask.length for ask in asks), self._waits.silent) as answer:
+                if answer.status in _INSTEAD:
+                    return _INSTEAD[answer.status]
+                sizes = sizes_of(answer.headers.get(SIZES, ""), [ask.length for ask in asks])
+                if answer.status != HTTPStatus.OK or sizes is None or answer.content_length != sum(filter(None, sizes)):
+                    return Came.NOTHING
+                for place, size in enumerate(sizes):
+                    give(place, None if size is None else await answer.content.readexactly(size))
+        except (aiohttp.ClientError, TimeoutError, asyncio.IncompleteReadError):
+            pass
+        return Came.NOTHING
+
     @asynccontextmanager
     async def _get(self, peer: str, query: str, size: int, silent: float) -> AsyncIterator[aiohttp.ClientResponse]:
         # A node is asked itself, and sends nobody elsewhere.
         url = URL(f"https://{peer}{self._folder}{'?' if query else ''}{query}", encoded=True)
         total = self._waits.answer + size / _SLOWEST
         patience = aiohttp.ClientTimeout(total=total, connect=self._waits.connect, sock_read=silent)
+        asked.set(peer)
         async with self._session.get(url, timeout=patience, allow_redirects=False, server_hostname=PEER_NAME) as answer:
             yield answer
 

@@ -95,9 +95,9 @@ class MarkedOrder:
         """Files that are not marked are passed over by the hundred thousand."""
         ino = self._next(0)
         while ino > 0:
-            page = self._version.manifest.page(ino - 1)
+            page = self._version.manifest.page_with(ino)
             for entry in page:
-                if self._marks[entry.ino] and self._version.is_missing(entry.ino):
+                if entry.ino >= ino and self._marks[entry.ino] and self._version.is_missing(entry.ino):
                     yield entry
             ino = self._next(page[-1].ino)
 

@@ -66,7 +66,7 @@ class GivenCopy(NamedTuple):
     """What is under way from ``giver``, host:port, in ``task``, and is overdue from ``due`` on.
 
     ``doubted``: the giver is, so that most of the time nothing may come. ``relay``: told what became of what was still
-    on its way to the giver; None: it had all of it.
+    on its way to the giver; None: it had all of it. ``request``: by which it is asked for, alone or with others.
     """
 
     giver: str
@@ -74,9 +74,10 @@ class GivenCopy(NamedTuple):
     task: "asyncio.Task[Came]"
     doubted: bool = False
     relay: Callable[[Came], None] | None = None
+    request: object = None
 
     @classmethod
     def begun(cls, giver: str, doubt: int, size: int, now: float, task: "asyncio.Task[Came]") -> Self:
         """Make it of so many bytes that begin ``now``, in seconds of any clock. ``doubt``: see Givers."""
         due = now + _OVERDUE[doubt] + size / (_SLOW * 2**doubt)
-        return cls(giver, due, task, doubt > 0)
+        return cls(giver, due, task, doubt > 0, request=task)

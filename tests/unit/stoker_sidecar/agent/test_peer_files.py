@@ -27,6 +27,7 @@ from stoker_sidecar.version.piece_maps import PieceMap, pack_maps
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.fetcher_protocol import Failed, Had, Have, Reach, Reached, Reply
 from stoker_sidecar.wire.peer_tls import FILE
+from stoker_sidecar.wire.small_files import MOST_BYTES, MOST_FILES, SIZES
 from tests.fakes.kube import FakeKube
 from tests.support.peers import make_peer_secret
 from tests.support.ports import free_ports
@@ -168,10 +169,50 @@ async def test_a_named_node_gets_files_over_tls(tmp_path: Path, path: str, conte
     run.mkdir()
     async with serving(files(tmp_path / "cache"), run) as peer, meet_by_tls(run, UID, DIGEST) as neighbours:
         assert neighbours is not None
-        assert await neighbours.having(peer, 3) == Having(b"\0\0\1", 7, {7: PieceMap(PART, b"\1\0\1")}, "of paths")
+        told = Having(b"\0\0\1", 7, {7: PieceMap(PART, b"\1\0\1")}, "of paths", together=MOST_FILES)
+        assert await neighbours.having(peer, 3) == told
         size = len(content)
         assert await neighbours.bring(peer, Ask(path, 0, size, size), came.append) is Came.WHOLE
     assert b"".join(came) == content
+
+
+async def test_several_small_files_come_over_tls_by_one_answer(tmp_path: Path) -> None:
+    came: dict[int, bytes | None] = {}
+    run = tmp_path / "run"
+    run.mkdir()
+    asks = [Ask(path, 0, 7, 7) for path in ("train/a b+c%.jpg", "missing", "train/a b+c%.jpg")]
+    async with serving(files(tmp_path / "cache"), run) as peer, meet_by_tls(run, UID, DIGEST) as neighbours:
+        assert neighbours is not None
+        await neighbours.bring_files(peer, asks, came.__setitem__)
+    assert came == {0: b"picture", 1: None, 2: b"picture"}
+
+
+async def sizes_of(application: web.Application, *wanted: str) -> tuple[int, str | None, int]:
+    """Ask for files together; return the status, the sizes that are told, and how long the body is."""
+    query = [("path", path) for path in wanted] + [("together", "")]
+    where = f"/files/{UID}/{DIGEST}"
+    async with TestClient(TestServer(application)) as client, client.get(where, params=query) as answer:
+        return answer.status, answer.headers.get(SIZES), len(await answer.read())
+
+
+@pytest.mark.parametrize("path", ["link", "../manifest.sqlite", "/etc/passwd", "train", "", "a\0b", "large"])
+async def test_of_several_files_none_is_given_that_may_not_or_does_not_fit(tmp_path: Path, path: str) -> None:
+    assert await sizes_of(files(tmp_path), path, "train/a b+c%.jpg") == (200, "-1,7", 7)
+
+
+async def test_no_answer_has_more_bytes_than_may_be(tmp_path: Path) -> None:
+    application, half = files(tmp_path), MOST_BYTES // 2 + 1
+    (CachePaths(tmp_path).dataset(UID).version(DIGEST).tree / "half").write_bytes(bytes(half))
+    assert await sizes_of(application, "half", "half", "train/a b+c%.jpg") == (200, f"{half},-1,7", half + 7)
+
+
+async def test_who_asks_for_more_files_than_an_answer_has_is_refused(tmp_path: Path) -> None:
+    assert (await sizes_of(files(tmp_path), *["train/a b+c%.jpg"] * (MOST_FILES + 1)))[:2] == (400, None)
+
+
+async def test_a_stranger_gets_no_several_files_either(tmp_path: Path) -> None:
+    application = files(tmp_path, peers=("192.0.2.1:8082",))
+    assert (await sizes_of(application, "train/a b+c%.jpg"))[:2] == (403, None)
 
 
 async def test_a_file_of_another_size_does_not_count(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from stoker_sidecar.fetcher.download.parts import CHUNK
 from stoker_sidecar.store.base import Body
 from stoker_sidecar.wire.fetcher_protocol import FETCHED_BYTES, PEER_BYTES, FileKnobs, Tune
 from tests.fakes.object_store import MemoryStore
-from tests.support.cache_node import UID
+from tests.support.cache_node import UID, CacheNodeUnderTest
 from tests.support.divided_nodes import (
     FILES,
     NAMES,
@@ -102,6 +102,27 @@ async def test_a_node_that_comes_later_takes_all_from_the_one_that_has_it(
         assert len(first.store.gets) == asked
         assert second.tree(digest) == content
         assert (second.status().source_bytes, second.status().peer_bytes) == (0, sum(map(len, content.values())))
+
+
+async def test_small_files_come_by_fewer_requests_and_are_the_same(tmp_path: Path) -> None:
+    linked = Linked(gives=8)
+    async with nodes(tmp_path, linked, FILES) as ((first, second), digest):
+        await first.configure(listingId="1", version=digest, eager=True)
+        await whole(first)
+        linked.nodes = {NAMES[0]: first}
+        await begin(second, digest, 1)
+        await whole(second)
+        assert second.tree(digest) == FILES
+        assert max(map(len, linked.together)) == 8
+        assert len(linked.together) <= len(FILES) / 4
+        assert [mtimes(one, digest) for one in (first, second)] == [mtimes(first, digest)] * 2
+
+
+def mtimes(node: CacheNodeUnderTest, digest: str) -> dict[str, tuple[int, int]]:
+    """Return dates and modes of all files of the tree."""
+    tree = node.folder(digest) / "tree"
+    found = {str(path.relative_to(tree)): path.stat() for path in tree.rglob("*") if path.is_file()}
+    return {path: (stat.st_mtime_ns, stat.st_mode) for path, stat in found.items()}
 
 
 async def test_what_several_have_is_asked_of_the_nearest(tmp_path: Path) -> None:

@@ -28,12 +28,14 @@ from tests.support.divided_nodes import (
 )
 from tests.support.waiting import eventually
 
+TOGETHER = Having(ALL.files, ALL.arrived, together=8)
+
 
 @pytest.mark.parametrize("content", [FILES, SHARDS], ids=["small files", "shards"])
 @pytest.mark.parametrize(
     ("having", "gives"),
-    [(ALL, b"\xff"), (ALL, None), (ALL, b""), (None, None)],
-    ids=["wrong bytes", "nothing", "too few", "silence"],
+    [(ALL, b"\xff"), (ALL, None), (ALL, b""), (None, None), (TOGETHER, b"\xff"), (TOGETHER, None), (TOGETHER, b"")],
+    ids=["wrong", "nothing", "too few", "silence", "wrong together", "nothing together", "too few together"],
 )
 async def test_whatever_another_node_says_the_bytes_are_right(
     tmp_path: Path, having: Having | None, gives: bytes | None, content: dict[str, bytes]

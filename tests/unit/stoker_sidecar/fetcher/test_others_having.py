@@ -10,16 +10,18 @@ from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Having
 from stoker_sidecar.fetcher.download.node_division import Division
 from stoker_sidecar.fetcher.download.others_having import OthersHaving
 from stoker_sidecar.fetcher.download.warming import WarmLimits
+from tests.support.played_files import GivesTogether
 
 PEER = "a:1"
 SOME = Having(b"\0\1\1", 10, number=1)
 LESS = Having(b"\0\1\0", 10, number=2)
 
 
-class Saying:
+class Saying(GivesTogether):
     """A node that says one thing after the other."""
 
     def __init__(self, *answers: Having | None) -> None:
+        super().__init__()
         self._answers = list(answers)
 
     async def having(self, peer: str, inodes: int, after: int = -1) -> Having | None:
