@@ -40,7 +40,7 @@ class Intake:
         self._store: Final = store
         self._seen: Final[dict[str, Seen]] = {}
         self._gone: Final[dict[str, None]] = {}
-        self._untold: Final[set[tuple[str, int]]] = set()  # what kopf tells of not even after a new start
+        self._by_list: Final[set[str]] = set()  # keys of which kopf tells not even after a new start
         self._whole: Final = asyncio.Event()
 
     @property
@@ -77,6 +77,9 @@ class Intake:
         async for page in kube.pages(self.kind):
             listed |= {key_of(item): seen_of(item) for item in page.items}
             version = version_of(page.resource_version)
+            for item in page.items:
+                if key_of(item) in self._by_list:
+                    self.take(None, item)
         for key, seen in list(self._seen.items()):
             now = listed.get(key)
             if seen.version <= version and (now is None or now.uid != seen.uid):
@@ -84,7 +87,6 @@ class Intake:
                 self._bury(seen.uid)
                 self._forget(key)
         behind = frozenset((key, seen.version) for key, seen in listed.items() if self._is_behind(key, seen))
-        behind -= self._untold
         if not behind:
             self._whole.set()
         return behind
@@ -92,7 +94,8 @@ class Intake:
     async def keep(self, kube: Kube, restart: Callable[[], None]) -> None:
         """Agree again and again, until cancelled; ``restart`` kopf when it has gone deaf.
 
-        An object of which it tells not even then is left out: one that kopf cannot take must not stop all others.
+        An object of which it tells not even then is taken from the list: one that kopf cannot take must not stop all
+        others, and what were left out would look deleted.
         """
         loop = asyncio.get_running_loop()
         waited_for: dict[tuple[str, int], float] = {}  # since when, by the loop's clock
@@ -104,7 +107,7 @@ class Intake:
             except KubeError as error:
                 log.warning("%s could not be listed, trying again: %s", self.kind.plural, error)
             late = {one for one, since in waited_for.items() if loop.time() - since > PATIENCE}
-            self._leave_out(late & asked)
+            self._take_from_list(late & asked)
             if late - asked:
                 log.warning("kopf does not tell of %s: starting it again", _some(late))
                 restart()
@@ -112,10 +115,10 @@ class Intake:
                 waited_for = {}
             await asyncio.sleep(FIRST_AGREEMENT if waited_for or not self.whole else AGREEMENT)
 
-    def _leave_out(self, late: set[tuple[str, int]]) -> None:
+    def _take_from_list(self, late: set[tuple[str, int]]) -> None:
         if late:
-            log.error("%s left out: kopf does not tell of %s, even after a new start", self.kind.plural, _some(late))
-            self._untold.update(late)
+            log.error("kopf does not tell of %s, even after a new start: taken from the list", _some(late))
+            self._by_list.update(key for key, _ in late)
 
     def _is_behind(self, key: str, listed: Seen) -> bool:
         known = self._seen.get(key)
@@ -128,6 +131,7 @@ class Intake:
 
     def _forget(self, key: str) -> None:
         del self._seen[key]
+        self._by_list.discard(key)
         self._store(key, None)
 
 
