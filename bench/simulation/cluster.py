@@ -40,9 +40,6 @@ FLAGS = {
     "kube-scheduler": _CLIENT,
     "etcd": {"quota-backend-bytes": str(8 * 2**30)},
 }
-# Go collects its garbage whenever memory has doubled, which of an API server with the objects of 5,000 nodes is a great
-# part of its CPU. It may grow to four times instead: memory is there, and cores are what all parts share.
-_GO = {"GOGC": "300"}
 # Niceness. In a real cluster the operator has the cores that its pod requests, kubelets have their own, and neither
 # waits for those of the API server. A process of higher priority is no faster: it waits less for others.
 OPERATOR_NICE, _KWOK_NICE = -10, -5
@@ -160,7 +157,7 @@ class SimulatedCluster:
             folder.mkdir(parents=True, exist_ok=True)
         network.make_bridge(slot)
         self._say("starting etcd, API server, controllers and scheduler")
-        ControlPlane(self.paths, slot, self._programs.path, FLAGS, _GO).start()
+        ControlPlane(self.paths, slot, self._programs.path, FLAGS).start()
         self._start_kwok()
         self._install()
 

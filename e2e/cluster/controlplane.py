@@ -119,10 +119,7 @@ def scheduler_command(slot: Slot, binary: Path, kubeconfig: Path) -> list[str]:
 
 
 class ControlPlane:
-    """Starts the control plane of one cluster.
-
-    ``flags``: further ones of its programs, by component and name. ``environment``: further variables of all of them.
-    """
+    """Starts the control plane of one cluster. ``flags``: further ones of its programs, by component and name."""
 
     def __init__(
         self,
@@ -130,13 +127,11 @@ class ControlPlane:
         slot: Slot,
         binary: Callable[[str], Path],
         flags: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
-        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._paths = paths
         self._slot = slot
         self._binary = binary
         self._flags = flags
-        self._environment = environment
         self.pki = Authority(paths.pki)
 
     def start(self) -> None:
@@ -209,7 +204,7 @@ class ControlPlane:
 
     def _start(self, component: str, argv: list[str]) -> subprocess.Popen[bytes]:
         more = [f"--{name}={value}" for name, value in self._flags.get(component, {}).items()]
-        return start_daemon(self._paths.name, component, [*argv, *more], self._log(component), self._environment)
+        return start_daemon(self._paths.name, component, [*argv, *more], self._log(component))
 
     def _kubeconfig(self, identity: str) -> Path:
         return self._paths.pki / f"{identity}.kubeconfig"
