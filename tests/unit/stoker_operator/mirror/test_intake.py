@@ -104,7 +104,9 @@ async def test_kopf_is_started_again_when_it_has_gone_deaf(monkeypatch: pytest.M
 
 
 @pytest.mark.expected_logs("kopf does not tell of")
-async def test_what_is_not_told_even_then_is_taken_from_the_list_and_does_not_look_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_not_told_even_then_is_taken_from_the_list_and_does_not_look_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(intakes, "PATIENCE", 0.01)
     monkeypatch.setattr(intakes, "FIRST_AGREEMENT", 0.001)
     kube, front, restarts = FakeKube(), Front(), []
