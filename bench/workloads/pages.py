@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
+from bench.asked_files import asked_rate
 from bench.environment import Environment
 from bench.measure import MIB, drop_clean_pages, drop_page_cache
 from bench.memory_limit import MemoryLimit, memory_limit
@@ -33,6 +34,9 @@ _SHARE, _LEAST = 1 / 10, 48 * MIB
 _TORCH = 512 * MIB  # beside the share, for a program with PyTorch and its loaders
 _FOLLOWED, _FOLLOWED_PACE = 10_000, 2_500.0  # files before the end of an epoch, and files a second
 _IMPORTS_SECONDS = 1.0  # between a pod's mounts and its first read, at least: PyTorch's import alone takes longer
+# The limit of reading ahead: what the disk brings with so many files asked for at once, and nobody to read them.
+_AT_ONCE = (1, 8, 32, 128)
+_DISK = f"the disk, asked for {_AT_ONCE[-1]} files at once, read by nobody"
 _IN_MEMORY = "native, all in memory"  # what a first batch costs the loader itself
 _FIRST_BATCH = "first batch of later epochs, x a middle one"
 # What is told beside it.
@@ -49,6 +53,7 @@ def measure(env: Environment) -> Iterator[Row]:
     corpus = env.scale.known
     with env.corpus("pages", corpus) as prefix, env.native(prefix) as native, env.node() as node:
         bench = _Bench(env, corpus, node, _whole(node, prefix), native)
+        yield from _asked(bench)
         for readers in _READERS:
             yield from _cold(bench, readers)
             yield from _dropped(bench, readers)
@@ -101,6 +106,16 @@ class _Bench:
         batches = [[files[one] for one in order[at : at + _BATCH]] for at in range(0, len(order), _BATCH)]
         return [Job([path for batch in batches[one::loaders] for path in batch]) for one in range(loaders)]
 
+    def cold(self, system: str, readers: int) -> float:
+        """Read the first epoch by a pod whose program has just begun; return files a second."""
+        with self.root(system, readers) as root:
+            time.sleep(_IMPORTS_SECONDS)
+            return read_jobs(root, self.jobs(0, readers), self.corpus.total_bytes).rate
+
+    def asked(self, at_once: int) -> float:
+        """Have the disk bring the copy's files in the first epoch's order, read by nobody; return files a second."""
+        return asked_rate(self.native, self.jobs(0, 1)[0].paths, self.corpus.size, at_once)
+
 
 def _whole(node: Node, prefix: str) -> Volume:
     volume = node.list_source(prefix)
@@ -112,18 +127,25 @@ def _limited(env: Environment, limit: MemoryLimit) -> Node:
     return env.node(switches=Switches(memory_group=str(limit.folder)))
 
 
+def _asked(bench: _Bench) -> Iterator[Row]:
+    """Measure what the disk gives by how many files are asked for at once, beside one reader who asks for nothing."""
+    case = "page cache dropped, the disk alone"
+    systems = {f"asked for {count} at once, read by nobody": count for count in _AT_ONCE}
+    rates: dict[str, list[float]] = {system: [] for system in (NATIVE, *systems)}
+    for system in bench.env.turns(f"pages: {case}", rates):
+        drop_page_cache()
+        rates[system].append(bench.asked(systems[system]) if system in systems else bench.cold(NATIVE, 1))
+    yield from _rows("pages", case, "files/s", rates)
+
+
 def _cold(bench: _Bench, readers: int) -> Iterator[Row]:
     """Read an epoch with nothing of it in the page cache, by a pod whose program has just begun."""
-    systems = (NATIVE, STOKER_NATIVE, ORDER_KNOWN)
+    systems = (NATIVE, STOKER_NATIVE, ORDER_KNOWN, _DISK)
     case = f"page cache dropped, {counted(readers)}"
     rates: dict[str, list[float]] = {system: [] for system in systems}
-    jobs = bench.jobs(0, readers)
     for system in bench.env.turns(f"pages: {case}", systems):
-        os.sync()
-        drop_clean_pages()
-        with bench.root(system, readers) as root:
-            time.sleep(_IMPORTS_SECONDS)
-            rates[system].append(read_jobs(root, jobs, bench.corpus.total_bytes).rate)
+        drop_page_cache()
+        rates[system].append(bench.asked(_AT_ONCE[-1]) if system == _DISK else bench.cold(system, readers))
     yield from _rows("pages", case, "files/s", rates)
 
 
@@ -132,12 +154,16 @@ def _dropped(bench: _Bench, readers: int) -> Iterator[Row]:
 
     The end of the first one takes some seconds before, in which the place of its readers is found.
     """
-    systems = (NATIVE, STOKER_NATIVE, ORDER_KNOWN)
+    systems = (NATIVE, STOKER_NATIVE, ORDER_KNOWN, _DISK)
     case = f"page cache dropped, {counted(readers)}, in mid-training"
     rates: dict[str, list[float]] = {system: [] for system in systems}
     first, second = (bench.jobs(epoch, readers) for epoch in (0, 1))
     size = bench.corpus.total_bytes
     for system in bench.env.turns(f"pages: {case}", systems):
+        if system == _DISK:
+            drop_page_cache()
+            rates[system].append(bench.asked(_AT_ONCE[-1]))
+            continue
         with bench.root(system, readers) as root:
             if system == ORDER_KNOWN:
                 _follow(root, first)
