@@ -7,6 +7,9 @@ from stoker_api.dataset import MountMode
 
 NATIVE = "native"
 IN_MEMORY = "native, all in memory"
+# The limit of reading ahead: what the disk brings with so many files asked for at once, and nobody to read them.
+MOST_AT_ONCE = 128
+DISK_ALONE = f"the disk, asked for {MOST_AT_ONCE} files at once, read by nobody"
 S5CMD = "s5cmd"
 STOKER = "Stoker"
 ORDER_KNOWN = "Stoker, order known"

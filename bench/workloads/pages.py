@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
+from bench.asked_files import asked_rate
 from bench.environment import Environment
 from bench.measure import MIB, drop_clean_pages, drop_page_cache
 from bench.memory_limit import MemoryLimit, memory_limit
@@ -18,7 +19,7 @@ from bench.readers import Job, read_jobs
 from bench.report import Row
 from bench.scale import Corpus
 from bench.sidecar import Switches
-from bench.systems import IN_MEMORY, NATIVE, ORDER_KNOWN, STOKER_NATIVE
+from bench.systems import DISK_ALONE, IN_MEMORY, MOST_AT_ONCE, NATIVE, ORDER_KNOWN, STOKER_NATIVE
 from bench.trained_epochs import ACCELERATORS, LOADERS, Accelerator, LaterEpochs, train_epochs
 from bench.workloads.epochs import counted
 from stoker_api.dataset import MountMode
@@ -33,6 +34,7 @@ _SHARE, _LEAST = 1 / 10, 48 * MIB
 _TORCH = 512 * MIB  # beside the share, for a program with PyTorch and its loaders
 _FOLLOWED, _FOLLOWED_PACE = 10_000, 2_500.0  # files before the end of an epoch, and files a second
 _IMPORTS_SECONDS = 1.0  # between a pod's mounts and its first read, at least: PyTorch's import alone takes longer
+_AT_ONCE = (1, 8, 32, MOST_AT_ONCE)
 _FIRST_BATCH = "first batch of later epochs, x a middle one"
 # What is told beside it.
 _BESIDE: Mapping[str, Callable[[LaterEpochs], float]] = {
@@ -48,6 +50,7 @@ def measure(env: Environment) -> Iterator[Row]:
     corpus = env.scale.known
     with env.corpus("pages", corpus) as prefix, env.native(prefix) as native, env.node() as node:
         bench = _Bench(env, corpus, node, _whole(node, prefix), native)
+        yield from _asked(bench)
         for readers in _READERS:
             yield from _cold(bench, readers)
             yield from _dropped(bench, readers)
@@ -100,6 +103,16 @@ class _Bench:
         batches = [[files[one] for one in order[at : at + _BATCH]] for at in range(0, len(order), _BATCH)]
         return [Job([path for batch in batches[one::loaders] for path in batch]) for one in range(loaders)]
 
+    def cold(self, system: str, readers: int) -> float:
+        """Read the first epoch by a pod whose program has just begun; return files a second."""
+        with self.root(system, readers) as root:
+            time.sleep(_IMPORTS_SECONDS)
+            return read_jobs(root, self.jobs(0, readers), self.corpus.total_bytes).rate
+
+    def asked(self, at_once: int) -> float:
+        """Have the disk bring the copy's files in the first epoch's order, read by nobody; return files a second."""
+        return asked_rate(self.native, self.jobs(0, 1)[0].paths, self.corpus.size, at_once)
+
 
 def _whole(node: Node, prefix: str) -> Volume:
     volume = node.list_source(prefix)
@@ -111,18 +124,25 @@ def _limited(env: Environment, limit: MemoryLimit) -> Node:
     return env.node(switches=Switches(memory_group=str(limit.folder)))
 
 
+def _asked(bench: _Bench) -> Iterator[Row]:
+    """Measure what the disk gives by how many files are asked for at once, beside one reader who asks for nothing."""
+    case = "page cache dropped, the disk alone"
+    systems = {f"asked for {count} at once, read by nobody": count for count in _AT_ONCE}
+    rates: dict[str, list[float]] = {system: [] for system in (NATIVE, *systems)}
+    for system in bench.env.turns(f"pages: {case}", rates):
+        drop_page_cache()
+        rates[system].append(bench.asked(systems[system]) if system in systems else bench.cold(NATIVE, 1))
+    yield from _rows("pages", case, "files/s", rates)
+
+
 def _cold(bench: _Bench, readers: int) -> Iterator[Row]:
     """Read an epoch with nothing of it in the page cache, by a pod whose program has just begun."""
-    systems = (NATIVE, STOKER_NATIVE, ORDER_KNOWN)
+    systems = (NATIVE, STOKER_NATIVE, ORDER_KNOWN, DISK_ALONE)
     case = f"page cache dropped, {counted(readers)}"
     rates: dict[str, list[float]] = {system: [] for system in systems}
-    jobs = bench.jobs(0, readers)
     for system in bench.env.turns(f"pages: {case}", systems):
-        os.sync()
-        drop_clean_pages()
-        with bench.root(system, readers) as root:
-            time.sleep(_IMPORTS_SECONDS)
-            rates[system].append(read_jobs(root, jobs, bench.corpus.total_bytes).rate)
+        drop_page_cache()
+        rates[system].append(bench.asked(_AT_ONCE[-1]) if system == DISK_ALONE else bench.cold(system, readers))
     yield from _rows("pages", case, "files/s", rates)
 
 
@@ -131,12 +151,16 @@ def _dropped(bench: _Bench, readers: int) -> Iterator[Row]:
 
     The end of the first one takes some seconds before, in which the place of its readers is found.
     """
-    systems = (NATIVE, STOKER_NATIVE, ORDER_KNOWN)
+    systems = (NATIVE, STOKER_NATIVE, ORDER_KNOWN, DISK_ALONE)
     case = f"page cache dropped, {counted(readers)}, in mid-training"
     rates: dict[str, list[float]] = {system: [] for system in systems}
     first, second = (bench.jobs(epoch, readers) for epoch in (0, 1))
     size = bench.corpus.total_bytes
     for system in bench.env.turns(f"pages: {case}", systems):
+        if system == DISK_ALONE:
+            drop_page_cache()
+            rates[system].append(bench.asked(_AT_ONCE[-1]))
+            continue
         with bench.root(system, readers) as root:
             if system == ORDER_KNOWN:
                 _follow(root, first)

@@ -53,6 +53,16 @@ class Loading:
         """Steps that are read at the same time: a batch of each loader."""
         return self.batch * max(1, self.loaders)
 
+    def surely_read(self, step: int) -> int:
+        """Return how many steps have been read for sure, in the order of ``indices``, when this one is.
+
+        Loaders read a batch each at the same time: the last one's first sample then says little of the others. Or they
+        read one batch after the other, and have not begun those behind.
+        """
+        within = step % self.stretch
+        batch, place = divmod(within, self.batch)
+        return step - within + min(within, place * max(1, self.loaders) + batch)
+
     def step(self, index: int) -> int:
         """Return at which step the sample at this index of the order is read, by whichever rank."""
         return index // self.round * self.turn + index % self.turn

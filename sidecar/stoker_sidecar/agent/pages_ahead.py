@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from stoker_orders.following import OrderFollower, OrderState
 from stoker_orders.job_order import EpochOrder
 from stoker_orders.reading_place import ReadingPlace
+from stoker_sidecar.agent.core.batch_rests import BatchRests
 from stoker_sidecar.agent.core.order_stream import OrderStream
 from stoker_sidecar.agent.epoch_orders import EpochOrders
 from stoker_sidecar.errors import FetcherUnavailable
@@ -44,6 +45,7 @@ class PagesAhead:
         self._place: ReadingPlace | None = None
         self._found = 0  # times that the place was found anew, when it was looked at last
         self._stream: OrderStream | None = None
+        self._rests: BatchRests | None = None
         self._reader = ""
         self._alone = False
         self._passed: tuple[int, float] | None = None  # the last piece that the fetcher saw opened, and when
@@ -84,7 +86,7 @@ class PagesAhead:
             return False
         if reader != self._reader:
             await self.end()
-            self._reader = reader
+            self._reader, self._rests = reader, None
         # Where readers are not known to read as was said, nothing is known to have been read, either. Few samples tell
         # nothing of an epoch of some batches; the files that the fetcher watches do.
         self._alone = alone and (follower.state is OrderState.KNOWN or self._passed is not None)
@@ -106,9 +108,12 @@ class PagesAhead:
         at, seen = place.at(self._clock()), place.seen
         stream = self._stream
         if stream is None or seen > stream.step:
-            begin = max(0, int(seen) - follower.loading.stretch)
+            # Not in the epoch before, whose order may be kept no more: nothing would be told until it is computed.
+            steps = follower.loading.steps
+            begin = max(int(seen) // steps * steps, int(seen) - follower.loading.stretch)
             self._passed = None
-            stream = self._stream = OrderStream(follower.order, follower.loading, begin)
+            resting = self._rests is not None and self._rests.resting
+            stream = self._stream = OrderStream(follower.order, follower.loading, begin, in_batches=resting)
         if stream.wanted is not None:
             epoch = await self._order_of(follower, stream.wanted)
             if epoch is not None:
@@ -162,7 +167,12 @@ class PagesAhead:
     def _take(self, follower: OrderFollower, place: ReadingPlace, number: int | None) -> None:
         """Take where the fetcher saw readers, which it knows to some pieces: it has files watched."""
         step = self._stream.step_at(number) if number is not None and self._stream is not None else None
-        if number is None or step is None or (self._passed is not None and self._passed[0] == number):
+        if number is None or step is None:
+            return
+        self._rests = self._rests or BatchRests(follower.loading.stretch)
+        if self._rests.saw(self._clock(), step):
+            self._stream = None  # told anew, in the order in which they read
+        if self._passed is not None and self._passed[0] == number:
             return
         self._passed, self._place = (number, self._clock()), place
         place.saw(self._clock(), step)
@@ -177,7 +187,9 @@ class PagesAhead:
 
     @staticmethod
     def _step(follower: OrderFollower) -> float:
-        return float((follower.epoch or 0) * follower.loading.steps + follower.step)
+        """Return how far readers are for sure, in steps over all epochs."""
+        loading = follower.loading
+        return float((follower.epoch or 0) * loading.steps + loading.surely_read(follower.step))
 
     @staticmethod
     def _loose(follower: OrderFollower) -> float:

@@ -19,11 +19,12 @@ class OrderStream:
     """Pieces in the order of time, numbered from 0 on. ``step``: of the first one, counted over all epochs.
 
     It says by ``wanted`` which epoch it needs next, and is ``give``n it. ``take`` what comes; ``forget`` what has been
-    read.
+    read. ``in_batches``: loaders read one batch after the other, not one each at the same time.
     """
 
-    def __init__(self, order: JobOrder, loading: Loading, step: int) -> None:
+    def __init__(self, order: JobOrder, loading: Loading, step: int, *, in_batches: bool = False) -> None:
         self._order = order
+        self._in_batches = in_batches
         self._loading = loading
         self._epoch, within = divmod(max(0, step), loading.steps)
         self._within = within // loading.stretch * loading.stretch  # where ``Loading.indices`` begins
@@ -54,7 +55,8 @@ class OrderStream:
     def give(self, epoch: EpochOrder) -> None:
         """Take an epoch's order."""
         self._orders = {epoch.number: epoch}
-        self._coming = fitted(self._loading, epoch).indices(self._within)
+        loading = fitted(self._loading, epoch)
+        self._coming = (loading.in_batches if self._in_batches else loading.indices)(self._within)
 
     def take(self, most: int) -> bytes:
         """Return the next pieces, as the fetcher takes them: as many as there are without another order."""

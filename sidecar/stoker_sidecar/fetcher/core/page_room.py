@@ -8,6 +8,9 @@ _SHARE, _SHARE_OF_LIMIT = 1 / 4, 3 / 4
 _LEAST_AVAILABLE = 1 / 10
 # Percent of the last ten seconds in which some process of the machine waited for memory.
 _MOST_PRESSURE = 5.0
+# Of the page cache of a group with a limit, where it does not hold a version. The kernel may keep half of it for pages
+# that came again soon after they were dropped; what was read last, and what is ahead of readers, is in the other.
+_UNREAD = 1 / 4
 # The part of the room that is left to what readers are known to read next while there is such pressure.
 _PRESSED = 4
 
@@ -48,14 +51,16 @@ def is_too_large(memory: MemoryFigures, size: int) -> bool:
 def foreseen_room(memory: MemoryFigures, taken: int, size: int) -> int:
     """Return the bytes of a version of ``size`` bytes that may be ahead of readers in a known order.
 
-    Pages that a sidecar with a limit brings are charged to it, and drive out those before them: two thirds leave some
-    for readers that are not where they were reckoned to be. Where all of the version fits into the machine's memory and
-    not into that, none are brought: what readers bring themselves stays for later epochs. Readers of more than there is
-    memory for are pressure themselves: without a limit the window is smaller then, and not closed, as what is in it
-    they read next anyway.
+    Pages that a sidecar with a limit brings are charged to it, and drive out those before them, the oldest first: two
+    thirds leave some for readers that are not where they were reckoned to be, and less of a version that is larger.
+    Where all of the version fits into the machine's memory and not into that, none are brought: what readers bring
+    themselves stays for later epochs. Readers of more than there is memory for are pressure themselves: without a limit
+    the window is smaller then, and not closed, as what is in it they read next anyway.
     """
     room = page_room(replace(memory, pressure=None), taken)
     if memory.limit is not None:
         room = room * 2 // 3
-        return 0 if room < size <= memory.available else room
+        if is_too_large(memory, size):
+            return min(room, int((memory.limit - memory.bound) * _UNREAD))
+        return 0 if room < size else room
     return room // _PRESSED if (memory.pressure or 0.0) >= _MOST_PRESSURE else room

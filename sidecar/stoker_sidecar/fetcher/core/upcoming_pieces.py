@@ -16,6 +16,9 @@ _MOST_KEPT = 40 * MOST_UPCOMING
 _TRUST = 1.0
 # The window: so many seconds of the pace, and bytes at least.
 _SECONDS, _LEAST_BYTES = 10.0, 64 * 1024**2
+# Readers are there before a piece can come that is so few ahead of them, and those of so many seconds of their pace: it
+# is left to them, and what they will not have reached is begun instead.
+_CLOSE, _CLOSE_SECONDS = 2 * STRIDE, 0.01
 # Pieces that are worth a round of their own, while there are others ahead of the readers.
 _FEW = 64
 # Wires beyond what was brought, so that readers who have overtaken it are seen: so far apart, and so far ahead.
@@ -130,12 +133,19 @@ class UpcomingPieces:
         wired = self._wires.place(now)
         pace = self._pace if wired is None else self._wires.pace
         window = min(room, max(_LEAST_BYTES, pace * _SECONDS * self.mean))
-        begin = max(self._next, int(self._seen), self._first, int(wired or 0))
+        begin = max(self._next, int(self._seen), self._first, self._leap(wired, window))
         # Loaders that read a batch one after the other have read some of what lies ahead of all of them.
         ahead = self._wires.read_beyond + window / self.mean
         end = min(begin + most, int(self._place(now) + ahead), self._end)
         few = end - begin < min(_FEW, most, window / self.mean / 2) and end < self._end
         return (begin, begin) if few and begin > self._place(now) else (begin, end)
+
+    def _leap(self, wired: float | None, window: float) -> int:
+        """Return the first piece that can still be brought before readers come to it."""
+        if wired is None:
+            return 0
+        close = min(_CLOSE + self._wires.pace * _CLOSE_SECONDS, window / self.mean / 2)
+        return int(wired + close)
 
     def spent(self, now: float, behind: int, most: int) -> list[NumberedPiece]:
         """Return pieces that were brought and have been read, each once: those so many bytes behind the readers.

@@ -117,3 +117,11 @@ def test_nothing_comes_before_an_order_is_given_and_after_the_last() -> None:
     assert stream.take(10) == b""
     taken(stream, job)
     assert (stream.take(10), stream.wanted) == (b"", None)
+
+
+def test_loaders_that_read_one_batch_after_the_other_have_each_batch_whole() -> None:
+    job = order()
+    stream = OrderStream(job, job.loading, 0, in_batches=True)
+    files = [file for file, _, _ in taken(stream, job)]
+    samples = job.epoch(0).samples
+    assert files[:FILES] == [job.map.piece(sample).file for sample in samples]

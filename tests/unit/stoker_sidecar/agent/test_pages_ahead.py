@@ -198,3 +198,41 @@ async def test_readers_of_a_short_epoch_are_known_to_read_as_was_said_by_the_fil
         job.now += 0.1
         await job.work(alone=True)
     assert job.told[-1].alone
+
+
+async def test_a_read_of_the_last_loader_says_little_of_the_others() -> None:
+    job = Job(batch=400, loaders=4)
+    await job.work()
+    job.follower.saw([ReadSample(file) for file in job.expected(0)[:40]], 0.0)  # ten of each loader's first batch
+    job.pages.saw(job.follower, job.now)
+    await job.work()
+    assert job.told[-1].seen <= 40
+
+
+async def test_a_batch_comes_whole_where_readers_rest_between_their_batches() -> None:
+    job = Job(batch=400, loaders=4)
+    await job.work()
+    in_turns = job.files
+    for look in range(60):
+        job.now += 0.25
+        job.answer = lambda number=look // 8 * 1600: Passed(number)
+        await job.work()
+        if job.told[-1].first == 0:
+            break
+    samples = job.follower.order.epoch(0).samples
+    first = samples.index(job.files[0] - FIRST)
+    assert job.files != in_turns
+    assert job.files[:800] == [FIRST + sample for sample in samples[first : first + 800]]
+
+
+async def test_a_new_beginning_needs_no_order_of_the_epoch_before() -> None:
+    job = Job(batch=400, loaders=4)
+    await job.work()
+    for epoch, last in ((0, FILES), (1, 2_000)):
+        for first in range(0, last, 1_000):
+            await job.read(epoch, first, first + 1_000, 0.5)
+    job.answer = lambda: Failed(5, "not open")
+    await job.work()
+    job.answer = Done
+    await job.work()
+    assert job.files[:1_600] == job.expected(1)[:1_600]

@@ -326,7 +326,7 @@ def test_a_file_whose_pages_were_dropped_is_not_in_memory(tmp_path: Path) -> Non
         (None, 10 * GIB, 16 * GIB),
         (4 * GIB, 2 * GIB, 2 * GIB),  # fits into the sidecar's limit, and stays there
         (4 * GIB, 30 * GIB, 0),  # fits into the machine: what readers bring themselves stays
-        (4 * GIB, 900 * GIB, 2 * GIB),  # fits nowhere
+        (4 * GIB, 900 * GIB, GIB),  # fits nowhere: the kernel may keep half of the limit for what came again soon
     ],
 )
 def test_a_sidecar_with_a_limit_brings_nothing_that_would_stay_without_it(

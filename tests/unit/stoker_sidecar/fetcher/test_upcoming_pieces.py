@@ -188,6 +188,26 @@ def test_what_some_of_several_loaders_have_read_makes_room_for_more() -> None:
     assert len(wanted(upcoming, 1.0, room=1000 * SIZE)) == pytest.approx(250, abs=17)
 
 
+def test_what_readers_will_have_reached_before_it_can_come_is_left_to_them() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(told(0, 4_000), 0.0)
+    wanted(upcoming, most=64)
+    for number in range(0, 68, 17):
+        upcoming.wire(number)
+    upcoming.opened([0, 17, 34, 51], 0.0)
+    assert wanted(upcoming, room=500 * SIZE, most=100) == list(range(52 + 34, 52 + 134))
+
+
+def test_no_more_than_half_of_the_window_is_left_to_readers() -> None:
+    upcoming = UpcomingPieces(SIZE)
+    upcoming.take(told(0, 4_000), 0.0)
+    wanted(upcoming, most=52)
+    for number in range(0, 68, 17):
+        upcoming.wire(number)
+    upcoming.opened([0, 17, 34, 51], 0.0)
+    assert wanted(upcoming, room=8 * SIZE) == list(range(56, 60))
+
+
 def test_half_a_piece_is_left_out() -> None:
     upcoming = UpcomingPieces(SIZE)
     upcoming.take(Upcoming("uid", "d" * 64, "pod", pieces=packed(range(3)) + b"odd"), 0.0)
