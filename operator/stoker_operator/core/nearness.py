@@ -3,13 +3,16 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from stoker_operator.core.districts import HolderNode
-from stoker_operator.core.neighbourhoods import Neighbourhood
+from stoker_operator.core.neighbourhoods import Neighbourhood, divide
+from stoker_operator.core.steps import Steps
 
 _ZONE = "topology.kubernetes.io/zone"
 _MOST_VALUE = 63  # characters of a label's value
+_MOST_SETS = 8  # of nodes that are remembered: most Datasets of many nodes are on the same ones
+_told: Final[dict[tuple[HolderNode, ...], Mapping[str, Neighbourhood]]] = {}
 
 
 class Distance(IntEnum):
@@ -49,6 +52,18 @@ def distance(one: NodeSite, other: NodeSite) -> Distance:
     if one.zone != other.zone:
         return Distance.ELSEWHERE
     return Distance.SAME_RACK if one.rack and one.rack == other.rack else Distance.SAME_ZONE
+
+
+def near_neighbourhoods(nodes: Sequence[HolderNode]) -> Steps[Mapping[str, Neighbourhood]]:
+    """Return by name what each node is told, distances included; for the same nodes the same objects, for a while."""
+    key = tuple(nodes)
+    found = _told.get(key)
+    if found is None:
+        found = with_distances((yield from divide(nodes)), nodes)
+        while len(_told) >= _MOST_SETS:
+            del _told[next(iter(_told))]
+        _told[key] = found
+    return found
 
 
 def with_distances(told: Mapping[str, Neighbourhood], nodes: Sequence[HolderNode]) -> Mapping[str, Neighbourhood]:

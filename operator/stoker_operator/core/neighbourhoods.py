@@ -4,6 +4,9 @@ Up to ``MOST_TOGETHER`` nodes are one group, which asks for all. More are severa
 as it has of the nodes, and its members take all else from each other and from their links, few nodes of other groups
 that lead to any by a few steps. So whoever has how many nodes, the source sends one copy, all ask it about equally
 often, a node is asked by few, and what changes when one comes or goes is what its district and its links are told.
+
+Nothing of the Dataset is asked for: those on the same nodes have the same groups and links. So one node more or less
+is one write for each node that is told, however many Datasets they have in common.
 """
 
 from collections import defaultdict
@@ -43,19 +46,16 @@ class Neighbourhood(NamedTuple):
         return self.members[: self.position] + self.members[self.position + 1 :]
 
 
-def neighbourhoods(salt: str, nodes: Sequence[HolderNode]) -> Mapping[str, Neighbourhood]:
-    """Return by name what each node is told, where there is anybody else.
-
-    ``salt``: of the Dataset: another one has other groups, so that no link of a network has all of them.
-    """
-    return finished(divide(salt, nodes))
+def neighbourhoods(nodes: Sequence[HolderNode]) -> Mapping[str, Neighbourhood]:
+    """Return by name what each node is told, where there is anybody else."""
+    return finished(divide(nodes))
 
 
-def divide(salt: str, nodes: Sequence[HolderNode]) -> Steps[Mapping[str, Neighbourhood]]:
+def divide(nodes: Sequence[HolderNode]) -> Steps[Mapping[str, Neighbourhood]]:
     """Do the same in steps of some milliseconds: a Dataset may be on thousands of nodes."""
     if len(nodes) < 2:
         return {}
-    *rings, last = yield from _hashes(salt, nodes)
+    *rings, last = yield from _hashes(nodes)
     links = (yield from _links(nodes, rings)) if len(nodes) > MOST_TOGETHER else {}
     told: dict[str, Neighbourhood] = {}
     hashed = dict(zip((node.name for node in nodes), last, strict=True))
@@ -66,13 +66,13 @@ def divide(salt: str, nodes: Sequence[HolderNode]) -> Steps[Mapping[str, Neighbo
     return told
 
 
-def _hashes(salt: str, nodes: Sequence[HolderNode]) -> Steps[list[tuple[int, ...]]]:
+def _hashes(nodes: Sequence[HolderNode]) -> Steps[list[tuple[int, ...]]]:
     """Return the numbers of all nodes, in their order, for each ring, and then one more."""
-    start, size = f"{salt}/", _NUMBER * (_RINGS + 1)
+    size = _NUMBER * (_RINGS + 1)
     digests: list[bytes] = []
     for first in range(0, len(nodes), _NODES_AT_ONCE):
         some = nodes[first : first + _NODES_AT_ONCE]
-        digests += (blake2b(f"{start}{node.name}".encode(), digest_size=size).digest() for node in some)
+        digests += (blake2b(node.name.encode(), digest_size=size).digest() for node in some)
         yield
     numbers = unpack(f">{len(nodes) * (_RINGS + 1)}Q", b"".join(digests))
     return [numbers[number :: _RINGS + 1] for number in range(_RINGS + 1)]

@@ -23,8 +23,8 @@ from stoker_operator.core.entry_room import fitting
 from stoker_operator.core.int64 import clamp
 from stoker_operator.core.listing import ListingState
 from stoker_operator.core.live_versions import older_versions, versions_of
-from stoker_operator.core.nearness import NodeSite, site_by, with_distances
-from stoker_operator.core.neighbourhoods import Neighbourhood, divide
+from stoker_operator.core.nearness import NodeSite, near_neighbourhoods, site_by
+from stoker_operator.core.neighbourhoods import Neighbourhood
 from stoker_operator.core.node_roles import Placement, Role
 from stoker_operator.core.node_states import NOWHERE, NodeStates, found_on_disk
 from stoker_operator.core.report_pace import report_seconds
@@ -210,7 +210,7 @@ def dividing(view: ClusterView, plan: DatasetPlan) -> Steps[Mapping[str, Neighbo
         some = ((node, view.node_caches[node].status.address) for node in reachable[first : first + _AT_ONCE])
         known += (HolderNode(node, address, *site_of(view, node)) for node, address in some if _is_address(address))
         yield
-    return with_distances((yield from divide(plan.dataset.metadata.uid, known)), known)
+    return (yield from near_neighbourhoods(known))
 
 
 def give_each_other(view: ClusterView, plan: DatasetPlan) -> bool:

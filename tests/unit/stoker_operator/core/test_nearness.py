@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_operator.core.districts import HolderNode
-from stoker_operator.core.nearness import Distance, NodeSite, distance, site_by, with_distances
+from stoker_operator.core.nearness import Distance, NodeSite, distance, near_neighbourhoods, site_by, with_distances
 from stoker_operator.core.neighbourhoods import neighbourhoods
+from stoker_operator.core.steps import finished
 
 ZONE = "topology.kubernetes.io/zone"
 SITES = st.builds(NodeSite, st.sampled_from(["", "z1", "z2"]), st.sampled_from(["", "r1", "r2"]))
@@ -49,7 +50,7 @@ def test_a_value_that_is_longer_than_any_label_is_cut() -> None:
 def test_each_is_told_the_distance_of_all_whom_it_asks_or_that_they_are_alike(sites: list[NodeSite]) -> None:
     nodes = [HolderNode(f"n{at}", f"10.0.0.1:{at + 1}", *site) for at, site in enumerate(sites)]
     site_of = {node.address: site for node, site in zip(nodes, sites, strict=True)}
-    for name, group in with_distances(neighbourhoods("uid", nodes), nodes).items():
+    for name, group in with_distances(neighbourhoods(nodes), nodes).items():
         asked = (*group.peers, *group.links)
         far = [distance(sites[int(name[1:])], site_of[one]) for one in asked]
         assert list(group.distances) == (far if len(set(far)) > 1 else [])
@@ -57,5 +58,16 @@ def test_each_is_told_the_distance_of_all_whom_it_asks_or_that_they_are_alike(si
 
 def test_where_nothing_is_known_nobody_is_told_anything() -> None:
     nodes = [HolderNode(f"n{at}", f"10.0.0.1:{at + 1}") for at in range(40)]
-    told = neighbourhoods("uid", nodes)
+    told = neighbourhoods(nodes)
     assert with_distances(told, nodes) is told
+
+
+def test_datasets_on_the_same_nodes_share_what_these_are_told() -> None:
+    nodes = [HolderNode(f"n{at}", f"10.0.0.1:{at + 1}") for at in range(40)]
+    assert finished(near_neighbourhoods(nodes)) is finished(near_neighbourhoods(list(nodes)))
+
+
+def test_a_node_that_has_another_address_is_told_of_anew() -> None:
+    nodes = [HolderNode(f"n{at}", f"10.0.0.1:{at + 1}") for at in range(4)]
+    moved = [nodes[0]._replace(address="10.0.0.2:1"), *nodes[1:]]
+    assert "10.0.0.2:1" in finished(near_neighbourhoods(moved))["n1"].peers

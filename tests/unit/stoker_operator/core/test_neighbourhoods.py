@@ -32,7 +32,7 @@ def _group(name: str, one: Neighbourhood) -> tuple[str, ...]:
 @settings(max_examples=50)
 @given(NUMBERS)
 def test_lists_are_bounded_and_agree_with_each_other(numbers: set[int]) -> None:
-    told = neighbourhoods("uid", _nodes(numbers))
+    told = neighbourhoods(_nodes(numbers))
     assert told.keys() == {f"n{number}" for number in numbers}
     for name, one in told.items():
         group = _group(name, one)
@@ -46,7 +46,7 @@ def test_lists_are_bounded_and_agree_with_each_other(numbers: set[int]) -> None:
 @settings(max_examples=50)
 @given(NUMBERS)
 def test_groups_fetch_everything_once(numbers: set[int]) -> None:
-    told = neighbourhoods("uid", _nodes(numbers))
+    told = neighbourhoods(_nodes(numbers))
     parts = sorted({(one.first, one.width) for one in told.values()})
     ends = [first + width for first, width in parts]
     assert [first for first, _ in parts] == [0, *ends[:-1]]
@@ -56,7 +56,7 @@ def test_groups_fetch_everything_once(numbers: set[int]) -> None:
 @settings(max_examples=50)
 @given(NUMBERS, st.integers(1, 5))
 def test_no_node_fetches_twice_as_much_as_another(numbers: set[int], zones: int) -> None:
-    told = neighbourhoods("uid", _nodes(numbers, zones)).values()
+    told = neighbourhoods(_nodes(numbers, zones)).values()
     shares = [one.width / (1 + len(one.peers)) for one in told]
     assert max(shares) <= 1.78 * min(shares)
 
@@ -73,13 +73,13 @@ def _steps(told: Mapping[str, Neighbourhood], start: str) -> dict[str, int]:
 @settings(max_examples=25)
 @given(NUMBERS)
 def test_every_node_is_reached(numbers: set[int]) -> None:
-    told = neighbourhoods("uid", _nodes(numbers))
+    told = neighbourhoods(_nodes(numbers))
     assert len(_steps(told, min(told))) == len(numbers)
 
 
 @pytest.mark.parametrize(("count", "most"), [(500, 4), (5000, 5)])
 def test_the_way_from_node_to_node_is_short(count: int, most: int) -> None:
-    told = neighbourhoods("uid", _nodes(range(1, count + 1)))
+    told = neighbourhoods(_nodes(range(1, count + 1)))
     assert max(_steps(told, "n7").values()) <= most
 
 
@@ -87,17 +87,17 @@ def test_the_way_from_node_to_node_is_short(count: int, most: int) -> None:
 @pytest.mark.parametrize("count", [100, 1000, 5000])
 def test_what_changes_with_one_node_does_not_grow_with_their_number(count: int, zones: int) -> None:
     chance, numbers = random.Random(7), list(range(1, count + 1))
-    before, changed = neighbourhoods("uid", _nodes(numbers, zones)), []
+    before, changed = neighbourhoods(_nodes(numbers, zones)), []
     for _ in range(10):
         gone = chance.choice(numbers)
         left = [number for number in numbers if number != gone]
-        after = neighbourhoods("uid", _nodes(left, zones))
+        after = neighbourhoods(_nodes(left, zones))
         changed.append(sum(after[name] != before[name] for name in after))
     assert sum(changed) / len(changed) <= 100
 
 
 def test_most_of_those_whom_a_node_asks_are_in_its_zone() -> None:
-    told = neighbourhoods("uid", _nodes(range(1, 1001)))
+    told = neighbourhoods(_nodes(range(1, 1001)))
     asked = [(name, _name(one)) for name, found in told.items() for one in (*found.peers, *found.links)]
     same = sum(int(name[1:]) % 3 == int(one[1:]) % 3 for name, one in asked)
     assert same >= 0.85 * len(asked)
@@ -107,21 +107,16 @@ def test_where_racks_are_known_those_of_a_district_are_together() -> None:
     """Of 30 nodes in three racks a group is of one rack and what is left of another."""
     nodes = [one._replace(zone="z", rack=f"rack-{int(one.name[1:]) % 3}") for one in _nodes(range(1, 31))]
     rack_of = {one.address: one.rack for one in nodes}
-    told = neighbourhoods("uid", nodes)
+    told = neighbourhoods(nodes)
     assert all(len({rack_of[one] for one in found.peers}) <= 2 for found in told.values())
 
 
-def test_of_another_dataset_other_nodes_are_together() -> None:
-    first, second = (neighbourhoods(uid, _nodes(range(1, 101)))["n1"] for uid in ("a", "b"))
-    assert {*first.peers} != {*second.peers}
-
-
 def test_up_to_sixteen_nodes_are_one_group_that_fetches_all() -> None:
-    told = neighbourhoods("uid", _nodes(range(1, 17)))
+    told = neighbourhoods(_nodes(range(1, 17)))
     assert {(one.links, one.first, one.width) for one in told.values()} == {((), 0, EVERYTHING)}
     assert {len(one.peers) for one in told.values()} == {15}
 
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_who_is_alone_is_told_of_nobody(count: int) -> None:
-    assert neighbourhoods("uid", _nodes(range(1, 1 + count))) == {}
+    assert neighbourhoods(_nodes(range(1, 1 + count))) == {}

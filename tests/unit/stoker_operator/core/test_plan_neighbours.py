@@ -10,6 +10,7 @@ from stoker_operator.core.dataset_decision import decide_datasets
 from stoker_operator.core.nearness import ClusterNeighbours
 from tests.unit.stoker_operator.builders import (
     NOW,
+    decided,
     entry,
     listed,
     make_cache,
@@ -86,3 +87,19 @@ def test_a_dataset_that_nobody_warms_up_is_divided_by_nobody() -> None:
     dataset = listed(make_dataset(cache={"replicas": 2}, warm={"policy": "Manual"}))
     caches = [_address(make_cache(name), f"10.0.0.{number}:8082") for number, name in enumerate("ab")]
     assert entry("a", dataset, make_node("a"), make_node("b"), *caches).peers == ()
+
+
+def _entries_of_all(names: list[str]) -> dict[str, dict[str, NodeDataset]]:
+    """Return by node what each is told of two Datasets that all nodes have."""
+    datasets = [listed(make_dataset(name, cache={"replicas": "all"})) for name in ("imagenet", "coco")]
+    caches = [_address(make_cache(name), f"10.0.0.1:{int(name[1:])}") for name in names]
+    writes = decided(*datasets, *(make_node(name) for name in names), *caches).nodes.writes
+    return {write.node.name: {one.name: one for one in write.spec.datasets} for write in writes}
+
+
+def test_a_node_that_goes_is_one_write_for_each_that_is_told_however_many_datasets_they_have() -> None:
+    names = [f"n{number}" for number in range(1, 121)]
+    before, after = _entries_of_all(names), _entries_of_all([name for name in names if name != "n60"])
+    changed = [{name for name in after if after[name][one] != before[name][one]} for one in ("imagenet", "coco")]
+    assert changed[0] == changed[1]
+    assert 0 < len(changed[0]) < len(names) - 1
