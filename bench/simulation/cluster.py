@@ -38,8 +38,8 @@ _CLIENT = {"kube-api-qps": "2000", "kube-api-burst": "4000"}
 FLAGS = {
     "kube-controller-manager": _CLIENT | {"node-monitor-grace-period": f"{_GRACE}s"},
     "kube-scheduler": _CLIENT,
-    # With it a watch from no version begins with a list, which Debian's etcd 3.4 cannot give and which is refused. kwok asks
-    # for such watches, began anew after up to 30 s each time, and heard of no new node or pod meanwhile.
+    # With it a watch from no version begins with a list, which Debian's etcd 3.4 cannot give and which is refused.
+    # kwok asks for such watches, began anew after up to 30 s each time, and heard of no new node or pod meanwhile.
     "kube-apiserver": {"feature-gates": "WatchList=false"},
     "etcd": {"quota-backend-bytes": str(8 * 2**30)},
 }
