@@ -27,6 +27,7 @@ class Clock:
 
     async def sleep(self, seconds: float) -> None:
         self.now += seconds
+        await asyncio.sleep(0)  # or who renews for ever has the event loop to itself
 
 
 def candidate(kube: FakeKube, identity: str, clock: Clock) -> LeaderElection:
