@@ -1,7 +1,6 @@
 """A pod's loopback port is asked through an API server that speaks the kubelet's WebSocket form of port-forward."""
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,28 +11,10 @@ from stoker_kube.client import KubeClient
 from stoker_kube.errors import Forbidden, KubeError, NotFound
 from stoker_kube.port_forward import PROTOCOL
 from stoker_kube.transport import Transport
+from tests.support.plain_access import PlainAccess
 from tests.support.ports import free_ports
 
 _DATA, _ERROR = b"\0", b"\1"
-
-
-class LocalAccess:
-    """An API server on loopback, without a certificate."""
-
-    proxy: str | None = None
-    server_name: str | None = None
-
-    def __init__(self, host: str) -> None:
-        self.host = host
-
-    def ssl(self) -> ssl.SSLContext:
-        return ssl.create_default_context()
-
-    async def authorization(self) -> str:
-        return "Bearer of-the-tests"
-
-    async def renew(self) -> bool:
-        return False
 
 
 async def forward(request: web.Request) -> web.StreamResponse:
@@ -86,7 +67,7 @@ async def ports() -> AsyncIterator[tuple[KubeClient, int, int]]:
     server, sidecar = web.Application(), web.Application()
     server.router.add_get("/api/v1/namespaces/stoker/pods/{pod}/portforward", forward)
     sidecar.router.add_get("/node/status", page)
-    access = LocalAccess(f"http://127.0.0.1:{api}")
+    access = PlainAccess(f"http://127.0.0.1:{api}", "of-the-tests")
     async with serving(server, api), serving(sidecar, pod), KubeClient(Transport(access)) as client:
         yield client, pod, nobody
 

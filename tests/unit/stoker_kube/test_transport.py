@@ -1,31 +1,11 @@
 """What is asked of a server beside the request itself."""
 
-import ssl
-
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from stoker_kube.transport import Request, Transport
-
-
-class PlainAccess:
-    """A server without credentials."""
-
-    proxy: str | None = None
-    server_name: str | None = None
-
-    def __init__(self, host: str) -> None:
-        self.host = host
-
-    def ssl(self) -> ssl.SSLContext:
-        return ssl.create_default_context()
-
-    async def authorization(self) -> str:
-        return ""
-
-    async def renew(self) -> bool:
-        return False
+from tests.support.plain_access import PlainAccess
 
 
 @pytest.mark.parametrize("compressed", [True, False])
