@@ -63,7 +63,8 @@ def test_one_cache_folder_serves_different_sources_and_refuses_the_same_twice(st
 
 def test_ctrl_c_in_the_foreground_unmounts_and_leaves_nothing(stoker: StokerMount) -> None:
     process = stoker.start("mount", "s3://data/set", str(stoker.data), "--foreground")
-    wait_until(lambda: bool(stoker.mode()), SECONDS)
+    assert process.stderr is not None
+    assert any(f"is mounted at {stoker.data}" in line for line in process.stderr)  # before that it ends with an error
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, said
