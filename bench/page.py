@@ -57,8 +57,7 @@ _TARGETS = """
 ## Targets
 
 The worst row of a target decides. Why one is missed, and what would remedy it, stands on the page of its workload.
-Where another program shows in the same run what the machine gives at most, and that is less than what is wanted, nine
-tenths of it are *as far as this machine goes*.
+Where another program shows in the same run what the machine gives at most, that stands beside a target that is missed.
 
 """
 _WORKLOADS_HEAD = ("workload", "commit", "date", "scale", "load before")
@@ -186,12 +185,12 @@ def _judged(verdict: Verdict) -> tuple[str, str, str, str]:
 
 
 def _met(verdict: Verdict) -> str:
-    """Say whether a target is met; what the machine gives stands beside it where that is less than the target."""
+    """Say whether a target is met; beside one that is missed stands what the machine gives, where that was shown."""
     if verdict.met:
         return "yes"
-    if verdict.at_limit and verdict.machine is not None:
-        return f"as far as this machine goes ({verdict.target.machine}: {number(verdict.machine)})"
-    return "**no**"
+    if verdict.machine is None:
+        return "**no**"
+    return f"**no** ({verdict.target.machine}: {number(verdict.machine)})"
 
 
 def _explained(verdict: Verdict, reasons: Mapping[str, Reason]) -> str:

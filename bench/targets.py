@@ -16,8 +16,6 @@ from bench.systems import (
     TUNED,
 )
 
-_SPARED = 0.1  # of what a machine gives: samples of one system differ by more on the machines of docs/performance
-
 
 @dataclass(frozen=True)
 class Target:
@@ -65,14 +63,6 @@ class Verdict:
     def met(self) -> bool | None:
         """Whether the target is met; None when it was not measured."""
         return None if self.value is None else self.target.reached(self.value, self.target.limit)
-
-    @property
-    def at_limit(self) -> bool:
-        """Whether it is missed, cannot be met on this machine, and what the machine gives is reached (to a tenth)."""
-        target = self.target
-        if self.value is None or self.machine is None or self.met or target.reached(self.machine, target.limit):
-            return False
-        return target.reached(self.value, self.machine * (1 - _SPARED if target.at_least else 1 + _SPARED))
 
 
 @dataclass(frozen=True)
@@ -274,17 +264,12 @@ def judge(rows: Sequence[Row], targets: Iterable[Target] = TARGETS) -> list[Verd
 
 
 def _verdict(target: Target, rows: Sequence[Row]) -> Verdict:
-    found = [(_figure(target, row, rows), row.case) for row in rows if target.is_for(row)]
-    known = [
-        Verdict(target, value, case, _of_machine(target, case, rows)) for value, case in found if value is not None
-    ]
-    return min(known, key=_worth, default=Verdict(target, None, ""))
-
-
-def _worth(verdict: Verdict) -> tuple[bool, bool, float]:
-    """Return what is least for the worst: what the machine does not excuse, then the figure."""
-    value = verdict.value or 0.0
-    return bool(verdict.met), verdict.at_limit, value if verdict.target.at_least else -value
+    figures = [(_figure(target, row, rows), row.case) for row in rows if target.is_for(row)]
+    known = [(value, case) for value, case in figures if value is not None]
+    if not known:
+        return Verdict(target, None, "")
+    value, case = (min if target.at_least else max)(known, key=lambda figure: figure[0])
+    return Verdict(target, value, case, _of_machine(target, case, rows))
 
 
 def _of_machine(target: Target, case: str, rows: Sequence[Row]) -> float | None:

@@ -43,9 +43,6 @@ FLAGS = {
     "kube-apiserver": {"feature-gates": "WatchList=false"},
     "etcd": {"quota-backend-bytes": str(8 * 2**30)},
 }
-# Niceness. In a real cluster the operator has the cores that its pod requests, kubelets have their own, and neither
-# waits for those of the API server. A process of higher priority is no faster: it waits less for others.
-OPERATOR_NICE, _KWOK_NICE = -10, -5
 # In memory: etcd waits for its disk even without fsync, and one that stands still for 10 s while somebody else copies a
 # few gigabytes ends the operator's Lease.
 _DATA = Path("/dev/shm/stoker-e2e")
@@ -130,7 +127,7 @@ class SimulatedCluster:
 
     def start_operator(self, number: int) -> subprocess.Popen[bytes]:
         """Start a replica of the operator, as the chart would: its program, its environment, its ServiceAccount."""
-        argv = [*_at(OPERATOR_NICE), str(_program("stoker-operator")), "run"]
+        argv = [str(_program("stoker-operator")), "run"]
         return start_daemon(NAME, _OPERATOR, argv, self.log(f"operator-{number}"), self._environment(number))
 
     def start_player(self, warming: float) -> subprocess.Popen[bytes]:
@@ -177,7 +174,7 @@ class SimulatedCluster:
             "server-address": f"{self.address}:{KWOK_PORT}",
         }
         argv = [str(self._programs.path("kwok")), *(f"--{name}={value}" for name, value in flags.items())]
-        self._kwok = start_daemon(NAME, "kwok", [*_at(_KWOK_NICE), *argv], self.log("kwok"))
+        self._kwok = start_daemon(NAME, "kwok", argv, self.log("kwok"))
 
     def _install(self) -> None:
         """Install the chart; its operator runs beside the cluster, where it can be measured, and not in it."""
@@ -242,11 +239,6 @@ class SimulatedCluster:
         finally:
             if self._lock is not None:
                 self._lock.close()
-
-
-def _at(niceness: int) -> list[str]:
-    """Return the words before a command that give it this priority; it stays the same process."""
-    return ["nice", f"--adjustment={niceness}"]
 
 
 def _program(name: str) -> str:

@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import os
 import ssl
 import time
 import uuid
@@ -15,7 +14,7 @@ import aiohttp
 
 from bench.errors import BenchError
 from bench.simulation import shape
-from bench.simulation.cluster import OPERATOR_NICE, WEBHOOK_PORT
+from bench.simulation.cluster import WEBHOOK_PORT
 from stoker_kube.api import Kube, Object
 from stoker_kube.resources import MUTATING_WEBHOOKS
 
@@ -60,13 +59,10 @@ class WebhookCall:
 async def review_apart(kube: Kube, address: str, asking: Asking) -> list[float]:
     """Ask from a process of its own, which does nothing else; return the seconds that each answer took.
 
-    It has the operator's priority, since what it waits for a core itself is none of the webhook's time.
-
     Raises BenchError when a review is refused.
     """
     call = WebhookCall.of(await kube.get(MUTATING_WEBHOOKS, _CONFIGURATION), address)
-    spawned = get_context("spawn")
-    with ProcessPoolExecutor(1, spawned, initializer=os.nice, initargs=(OPERATOR_NICE,)) as processes:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as processes:
         return await asyncio.get_running_loop().run_in_executor(processes, ask_webhook, call, asking)
 
 
