@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, cast
 
-from bench.control_plane import LedCluster
+from bench.led_cluster import LedCluster
 from stoker_kube.api import Kube, Listing, Object
 from stoker_kube.informer import Informer
 from stoker_kube.lines import LineSplitter

@@ -19,8 +19,8 @@ from datetime import UTC, datetime
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 
-from bench.control_plane import DiscardedEvents, LedCluster
 from bench.errors import BenchError
+from bench.led_cluster import DiscardedEvents, LedCluster
 from bench.played_watch import PlayedWatch
 from bench.simulation.reviews import Asking, WebhookCall, ask_webhook
 from bench.simulation.samples import quantile

@@ -7,7 +7,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from bench.control_plane import LedCluster
+from bench.led_cluster import LedCluster
 from stoker_api import names
 from stoker_api.dataset import Dataset
 from stoker_api.meta import Condition
