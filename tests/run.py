@@ -29,7 +29,8 @@ LINT = (
 PYTEST: dict[str, tuple[str, ...]] = {
     "unit": ("tests/unit", "tests/repo", "-n", "2"),
     "contract": ("tests/contract",),
-    "model": ("tests/model", "-n", "2"),
+    # What fails is made smaller first, which takes minutes: a limit that ends that hides what failed.
+    "model": ("tests/model", "-n", "2", "-o", "timeout=900"),
     # By file: what a module shares, such as a node or an API server's objects, is made once. Three on two cores, as
     # two use half of them: real programs keep their own pace. tests/integration/conftest.py orders the files.
     "integration": ("tests/integration", "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"),

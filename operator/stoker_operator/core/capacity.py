@@ -48,6 +48,10 @@ class FreeCapacity:
         """Tell whether the node has room for a pod now."""
         return node in self._free and self._free[node].covers(requests)
 
+    def free(self, node: str) -> Resources | None:
+        """Return what is free on a node now; None when there is no such node."""
+        return self._free.get(node)
+
     def fits_unbooked(self, requests: Resources, node: str) -> bool:
         """Tell whether the node has room when only pods that are already bound to it count."""
         return node in self._left and self._left[node].covers(requests)

@@ -31,6 +31,7 @@ class GateIndex:
         self.nodes: Final[dict[str, NodeView]] = {}
         self.capacity: Final = FreeCapacity()
         self.places: Final[dict[tuple[str, ...], Place]] = {}
+        self._asked: dict[str, Resources | None] = {}
         self._warmth: Final = WarmthIndex()
         self._silent: Final[dict[str, float]] = {}  # nodes that are, and until when
         self._feasible: Final[dict[str, FeasibleNodes]] = {}
@@ -102,11 +103,21 @@ class GateIndex:
         return {key: room.free for key, room in self._rooms.items()}
 
     def restore(self, taken: Sequence[tuple[Resources, str]], rooms: Mapping[str, int]) -> None:
-        """Undo some takes, as if they had never been."""
+        """Undo some takes, as if they had never been; how much is free on these nodes is kept for ``is_changed``."""
         for requests, node in taken:
             self.capacity.give_back(requests, node)
         for key, free in rooms.items():
             self._rooms[key].free = free
+        self._asked = {node: self.capacity.free(node) for _, node in taken}
+
+    @property
+    def is_changed(self) -> bool:
+        """Tell whether held pods might ask for other nodes than they did.
+
+        A node that nobody asked for is told of when it gets room for one more pod, or has none left; of one that was
+        asked for, how many more it has room for counts as well.
+        """
+        return self.changes.any or any(self.capacity.free(node) != free for node, free in self._asked.items())
 
     def place(self, pod: PodView, demand: PodDemand, now: float) -> Generator[None, None, Place]:
         """Return the place of a pod, which may have to be made: for that all nodes are looked at, in slices."""

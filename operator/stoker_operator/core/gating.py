@@ -86,7 +86,7 @@ class Gating:
             decisions = yield from self._decided(key)
             releases += self.pods.settle(key, decisions, now)
             turns.had_turn()
-        if self.index.changes.any:
+        if self.index.is_changed:
             self._wanted = yield from find_wanted(self.index)
             self.index.changes.any = False
         self.index.changes.tick += 1

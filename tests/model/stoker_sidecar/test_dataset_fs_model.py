@@ -21,6 +21,8 @@ from stoker_sidecar.version.manifest import ROOT_INO, Manifest
 from stoker_sidecar.wire.fetcher_protocol import ReadDone
 from tests.support.versions import VersionFolder
 
+pytestmark = pytest.mark.expected_logs("of the cache is damaged")  # of the rule that damages copies
+
 _NAMES = st.sampled_from(["a", "b", "c.bin", "\u00e9", "with space"])
 _PATHS = st.lists(_NAMES, min_size=1, max_size=3).map("/".join)
 _CONTENT = st.binary(max_size=50).flatmap(lambda seed: st.integers(0, 400).map(lambda times: seed * times))

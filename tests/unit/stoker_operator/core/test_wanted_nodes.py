@@ -8,7 +8,7 @@ import pytest
 from stoker_operator.core.resources import Resources
 from stoker_operator.core.views import NodeView, PodView
 from tests.unit.stoker_operator.clusters import cluster, dataset, held, holding, node
-from tests.unit.stoker_operator.releases import NOW, decide_releases
+from tests.unit.stoker_operator.releases import NOW, decide_releases, decided_by, filled
 
 NODES = [f"node-{number:02}" for number in range(20)]
 SETS = [f"set-{number:03}" for number in range(200)]
@@ -62,3 +62,14 @@ def test_a_node_with_room_is_asked_first_wherever_the_choice_begins() -> None:
     nodes = [part for name in NODES for part in ((node(name),) if name == NODES[7] else full(name))]
     for name in SETS[:20]:
         assert asked(nodes, [name]) == {f"vision/{name}": {NODES[7]}}
+
+
+def test_a_second_node_is_asked_when_the_first_has_room_for_one_pod_less() -> None:
+    pods = [held(name, uid=name) for name in ("p0", "p1")]
+    nodes = {name: node(name, slots=2) for name in NODES[:2]}
+    gating = filled(cluster(dataset(), *nodes.values(), *pods))
+    (asked_first,) = decided_by(gating, NOW).wanted.nodes["vision/imagenet"]
+    gating.put_node(asked_first, node(asked_first, slots=1), NOW)
+    assert decided_by(gating, NOW).wanted.nodes == {"vision/imagenet": nodes.keys()}
+    gating.put_node(asked_first, nodes[asked_first], NOW)
+    assert decided_by(gating, NOW).wanted.nodes == {"vision/imagenet": {asked_first}}
