@@ -17,6 +17,8 @@ STOKER_NATIVE = "Stoker native"
 STOKER_OVERLAY = "Stoker overlay"
 TUNED = "Stoker, Adaptive"
 STOKER_FUSE = "Stoker FUSE"
+LONE_WEBHOOK = "webhook in a process of its own"  # the product's, with nothing else to do
+PLAIN_CLIENT = "a plain client"
 
 
 def whole_ways(node: Node, volume: Volume, target: Path) -> dict[str, Path]:

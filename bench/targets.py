@@ -7,7 +7,9 @@ from bench.report import Row, ratio
 from bench.systems import (
     DISK_ALONE,
     IN_MEMORY,
+    LONE_WEBHOOK,
     ORDER_KNOWN,
+    PLAIN_CLIENT,
     S5CMD,
     STOKER,
     STOKER_FUSE,
@@ -250,9 +252,15 @@ TARGETS: Sequence[Target] = (
     _at_most("plane-failover", "control-plane", "failover", 20, "s from kill -9 until another leads", "operator"),
     _of_size("plane-report", "a report costs the same at any size", "operator: CPU ms of one report of free space"),
     _of_size("plane-refetch", "a refetch costs the same at any size", "operator: CPU ms of one refetch"),
-    _at_most("plane-webhook", "control-plane", "webhook at 50 pods/s while nodes report", 10, "ms, p99", "webhook"),
+    replace(
+        _at_most("plane-webhook", "control-plane", "webhook at 50 pods/s while nodes report", 10, "ms, p99", "webhook"),
+        machine=LONE_WEBHOOK,
+    ),
     _at_least("plane-warm", "control-plane", "pods land on warm nodes", 100, "% on warm nodes", "pods"),
-    _at_least("plane-releases", "control-plane", "releases", 200, "released/s once warm", "pods"),
+    replace(
+        _at_least("plane-releases", "control-plane", "releases", 200, "released/s once warm", "pods"),
+        machine=PLAIN_CLIENT,
+    ),
     _at_most("lookups", "memory", "lookups ask the server nothing", 0, "LISTs"),
 )
 

@@ -13,16 +13,18 @@ from bench.report import Row
 from bench.scale import Plane
 from bench.simulation import shape
 from bench.simulation.cluster import SimulatedCluster
+from bench.simulation.lone_webhook import lone_webhook
 from bench.simulation.long_churn import LongChurn
 from bench.simulation.memory_trend import memory_trend
 from bench.simulation.operator_process import OperatorProcess
 from bench.simulation.playing import Player
 from bench.simulation.pod_runs import PodRuns
-from bench.simulation.reviews import Asking, review_apart
+from bench.simulation.reviews import Asking, ask_apart, webhook_call
 from bench.simulation.samples import quantile
 from bench.simulation.sightings import Sightings
 from bench.simulation.spans import Meters, Span
 from bench.simulation.waiting import LongWait
+from bench.systems import LONE_WEBHOOK, PLAIN_CLIENT
 from stoker_kube.api import Kube
 from stoker_kube.resources import DATASETS
 from stoker_operator.write_budget import RATE
@@ -192,16 +194,18 @@ class Measurement:
     async def _churn(self) -> None:
         """Let a tenth of the nodes a minute fetch something anew, while the webhook is asked all the time."""
         await asyncio.to_thread(lambda: self.player.ask(nonsense=True))
+        asking = Asking("every-00", _REVIEWS, self.plane.churn_seconds)
         losing = asyncio.create_task(self._lose_again_and_again())
         try:
             before = await self._meters.read()
-            asking = Asking("every-00", _REVIEWS, self.plane.churn_seconds)
-            taken = await review_apart(self.kube, self.cluster.address, asking)
+            taken = await ask_apart(await webhook_call(self.kube, self.cluster.address), asking)
+            span = await self._meters.since(before)
+            with lone_webhook(asking.dataset) as lone:
+                taken_alone = await ask_apart(lone, asking)
         finally:
             losing.cancel()
-        span = await self._meters.since(before)
-        self._row(WEBHOOK, "ms, p50", (MS * quantile(taken, 0.50),), f"{len(taken):,} at {_REVIEWS:g} a second")
-        self._row(WEBHOOK, "ms, p99", (MS * quantile(taken, 0.99),))
+        self._answers(WEBHOOK, taken)
+        self._answers(LONE_WEBHOOK, taken_alone)
         self._row(OPERATOR, "% of a CPU under churn", (100 * span.cpu / span.seconds,), span.beside())
         self._row(
             OPERATOR,
@@ -213,6 +217,10 @@ class Measurement:
             OPERATOR, "s of the longest delay", (span.blocked("wall"),), "the same with waiting for a CPU; at most"
         )
         self._writes(span, "under churn")
+
+    def _answers(self, who: str, taken: list[float]) -> None:
+        self._row(who, "ms, p50", (MS * quantile(taken, 0.50),), f"{len(taken):,} at {_REVIEWS:g} a second")
+        self._row(who, "ms, p99", (MS * quantile(taken, 0.99),))
 
     async def _lose_again_and_again(self) -> None:
         honest = self._honest()
@@ -256,6 +264,8 @@ class Measurement:
         self._probes += 1
         rate = await runs.burst(f"probe-{self._probes:03d}", self.plane.pods)
         self._row(PODS, "released/s once warm", (rate,), f"{self.plane.pods:,} pods that wait for one Dataset")
+        note = "with a gate of no meaning that a plain client takes off"
+        self._row(PLAIN_CLIENT, "released/s once warm", (await runs.plain_burst(self.plane.pods),), note)
 
     async def _restart(self) -> None:
         """Kill the operator, and follow another one until it leads and has nothing to do any more."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -10,10 +10,11 @@ from bench.errors import BenchError
 from bench.simulation import shape
 from bench.simulation.cluster import SimulatedCluster
 from bench.simulation.sightings import SeenPod, Sightings
-from stoker_kube.api import Kube
+from stoker_kube.api import Kube, Object
 from stoker_kube.resources import DATASETS, PODS
 
 _AT_ONCE = 50
+_UNGATED_AT_ONCE = 20  # as the operator does for one namespace
 _PATIENCE = 600.0
 _STREAM = 50.0  # pods a second
 _PASSING = 60.0  # seconds until pods that pass by are bound
@@ -71,23 +72,30 @@ class PodRuns:
         """Hold pods for a Dataset that is paused, let it warm, and return the pods a second that are released then."""
         await self._kube.create(DATASETS, shape.dataset(name, 3, probe=True, paused=True))
         await self._seen.until("a paused Dataset to be listed", lambda: self._is_listed(name), _PATIENCE)
-        turns = asyncio.Semaphore(_AT_ONCE)
-
-        async def make(pod: str) -> None:
-            async with turns:
-                await self._kube.create(PODS, shape.pod(pod, name))
-
         names = [f"burst-{number:04d}" for number in range(count)]
-        await asyncio.gather(*(make(pod) for pod in names))
+        await self._make(shape.pod(pod, name) for pod in names)
         await self._seen.until("all pods to be held", lambda: self._all(names, lambda pod: pod.injected), _PATIENCE)
         await self._kube.patch(DATASETS, name, {"spec": {"warm": {"paused": False}}}, shape.WORK)
         await self._seen.until("all pods to be released", lambda: self._all(names, lambda pod: pod.released), _PATIENCE)
-        moments = sorted(self._seen.pods[pod].released or 0.0 for pod in names)
+        moments = [self._seen.pods[pod].released or 0.0 for pod in names]
         await self.clear()
         await self._kube.delete(DATASETS, name, shape.WORK)
-        if moments[0] == moments[-1]:
-            raise BenchError("all pods were released in one moment: there are too few of them for a rate")
-        return (count - 1) / (moments[-1] - moments[0])
+        return _rate(moments)
+
+    async def plain_burst(self, count: int) -> float:
+        """Take a gate off pods that read no data, as many at once as the operator; return the pods a second."""
+        names = [f"plain-{number:04d}" for number in range(count)]
+        await self._make(map(shape.gated_pod, names))
+        await self._seen.until("all pods to be held", lambda: self._all(names, lambda pod: pod.gated), _PATIENCE)
+        patches = (self._kube.patch(PODS, pod, {"spec": {"schedulingGates": None}}, shape.WORK) for pod in names)
+        await _in_turns(patches, _UNGATED_AT_ONCE)
+        await self._seen.until("all pods to be let go", lambda: self._all(names, lambda pod: pod.ungated), _PATIENCE)
+        moments = [self._seen.pods[pod].ungated or 0.0 for pod in names]
+        await self.clear()
+        return _rate(moments)
+
+    async def _make(self, pods: Iterable[Object]) -> None:
+        await _in_turns((self._kube.create(PODS, pod) for pod in pods), _AT_ONCE)
 
     def _is_listed(self, name: str) -> bool:
         return name in self._seen.datasets and self._seen.datasets[name].listed
@@ -100,3 +108,21 @@ class PodRuns:
         words = ("delete", "pods", "--all", "-n", shape.WORK, "--grace-period=0", "--force", "--wait=false")
         await asyncio.to_thread(self._cluster.kubectl, *words)
         await self._seen.until("the pods to be gone", lambda: not self._seen.pods, _PATIENCE)
+
+
+async def _in_turns(requests: Iterable[Awaitable[object]], at_once: int) -> None:
+    turns = asyncio.Semaphore(at_once)
+
+    async def send(request: Awaitable[object]) -> None:
+        async with turns:
+            await request
+
+    await asyncio.gather(*map(send, requests))
+
+
+def _rate(moments: Sequence[float]) -> float:
+    """Return how many a second came between the first and the last moment. Raises BenchError for too few."""
+    first, last = min(moments), max(moments)
+    if first == last:
+        raise BenchError("all pods were released in one moment: there are too few of them for a rate")
+    return (len(moments) - 1) / (last - first)

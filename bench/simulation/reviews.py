@@ -56,12 +56,16 @@ class WebhookCall:
         return cls(url, f"{service['name']}.{service['namespace']}.svc", authorities)
 
 
-async def review_apart(kube: Kube, address: str, asking: Asking) -> list[float]:
+async def webhook_call(kube: Kube, address: str) -> WebhookCall:
+    """Return how the webhook of an operator at this address is called."""
+    return WebhookCall.of(await kube.get(MUTATING_WEBHOOKS, _CONFIGURATION), address)
+
+
+async def ask_apart(call: WebhookCall, asking: Asking) -> list[float]:
     """Ask from a process of its own, which does nothing else; return the seconds that each answer took.
 
     Raises BenchError when a review is refused.
     """
-    call = WebhookCall.of(await kube.get(MUTATING_WEBHOOKS, _CONFIGURATION), address)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as processes:
         return await asyncio.get_running_loop().run_in_executor(processes, ask_webhook, call, asking)
 

@@ -8,6 +8,7 @@ from stoker_kube.api import Object
 SYSTEM = "stoker-system"  # where Stoker is installed
 WORK = "training"  # the namespace of Datasets and pods
 LABEL_TEMPER = "bench.stoker.dev/temper"
+GATE = "bench.stoker.dev/wait"  # of pods that Stoker has nothing to do with
 LABEL_PROBE = "bench.stoker.dev/probe"
 _PREFIX = "kwok-"
 # Of every 50 nodes one each, at places that have nothing to do with the order in which nodes are made.
@@ -77,3 +78,10 @@ def pod(name: str, dataset_name: str) -> Object:
     }
     container = {"name": "train", "image": "train", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}
     return {"metadata": metadata, "spec": {"containers": [container], "terminationGracePeriodSeconds": 0}}
+
+
+def gated_pod(name: str) -> Object:
+    """Return a pod that reads no Dataset, and has a gate that only who makes it knows."""
+    plain = pod(name, "")
+    metadata = {key: value for key, value in plain["metadata"].items() if key != "annotations"}
+    return {"metadata": metadata, "spec": plain["spec"] | {"schedulingGates": [{"name": GATE}]}}

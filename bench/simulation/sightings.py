@@ -29,9 +29,11 @@ class SeenDataset:
 
 @dataclass
 class SeenPod:
-    """When something was first seen of a pod, on the monotonic clock; None: not yet."""
+    """When something was first seen of a pod, on the monotonic clock; None: not yet. ``ungated``: by whomever."""
 
     injected: bool = False
+    gated: bool = False
+    ungated: float | None = None
     released: float | None = None
     bound: float | None = None
     node: str = ""
@@ -108,6 +110,9 @@ def look_at(pod: SeenPod, raw: Object, now: float) -> None:
     spec = raw["spec"]
     gates = {gate["name"] for gate in spec.get("schedulingGates") or ()}
     released = names.ANNOTATION_RELEASED in (raw["metadata"].get("annotations") or {})
+    pod.gated = pod.gated or bool(gates)
+    if pod.ungated is None and pod.gated and not gates:
+        pod.ungated = now
     pod.injected = pod.injected or names.GATE_WARM in gates or released
     if pod.released is None and released and names.GATE_WARM not in gates:
         pod.released = now

@@ -210,7 +210,14 @@ def test_a_pod_is_held_then_released_then_bound() -> None:
     released: dict[str, Any] = {"metadata": {"annotations": {names.ANNOTATION_RELEASED: "{}"}}, "spec": {}}
     for now, raw in enumerate((held, released, released | {"spec": {"nodeName": "a"}}), start=1):
         look_at(seen, raw, float(now))
-    assert seen == SeenPod(injected=True, released=2.0, bound=3.0, node="a")
+    assert seen == SeenPod(injected=True, gated=True, ungated=2.0, released=2.0, bound=3.0, node="a")
+
+
+def test_a_pod_that_stoker_has_nothing_to_do_with_is_ungated_and_not_released() -> None:
+    seen, plain = SeenPod(), shape.gated_pod("plain")
+    look_at(seen, plain, 1.0)
+    look_at(seen, plain | {"spec": plain["spec"] | {"schedulingGates": None}}, 2.0)
+    assert seen == SeenPod(gated=True, ungated=2.0)
 
 
 def test_a_pod_without_an_answer_of_the_operator_is_not_released() -> None:
