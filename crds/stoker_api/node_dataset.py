@@ -60,6 +60,18 @@ class NeighbourGroups(Model):
     )
 
 
+Peers = Annotated[
+    tuple[str, ...],
+    Field(
+        description="host:port of other nodes that are to have it too: they may be asked for files, and may ask.",
+        max_length=15,
+    ),
+]
+Position = Annotated[
+    int, Field(description="Of this node among itself and `peers`, in one order for all of them.", ge=0, le=15)
+]
+
+
 class NodeDataset(Model):
     """One dataset that this node should serve.
 
@@ -80,16 +92,8 @@ class NodeDataset(Model):
         tuple[str, ...],
         Field(description="host:port of nodes that have the manifest of `version`; empty on the node that listed."),
     ] = ()
-    peers: Annotated[
-        tuple[str, ...],
-        Field(
-            description="host:port of other nodes that are to have it too: they may be asked for files, and may ask.",
-            max_length=15,
-        ),
-    ] = ()
-    position: Annotated[
-        int, Field(description="Of this node among itself and `peers`, in one order for all of them.", ge=0, le=15)
-    ] = 0
+    peers: Peers = ()
+    position: Position = 0
     groups: Annotated[
         NeighbourGroups, Field(description="Of other groups of nodes that are to have it, where those are several.")
     ] = NeighbourGroups()

@@ -1,9 +1,10 @@
 """NodeCache: the wire between operator (spec: what a node should hold) and sidecar (status: what it holds)."""
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from stoker_api import names
 from stoker_api.cache_memory import NodeMemory, PinnedMemory, WarmedPages
@@ -15,6 +16,7 @@ from stoker_api.node_dataset import NodeDataset
 from stoker_api.node_storage import CacheFolder, NodeMount
 from stoker_api.node_workload import MOST_WORKLOADS, NodeWorkload
 from stoker_api.origin import MOST_ORIGINS, NodeOrigin, OriginShare
+from stoker_api.shared_neighbours import ROW_FIELDS, SharedNeighbours, shared_by, spread
 from stoker_api.tuning import MOST_NODE_PROFILES, MOST_TUNING_ROWS, NodeProfile, NodeRuleFigures
 from stoker_api.warm_paths import WarmPathsStatus
 
@@ -50,6 +52,14 @@ class NodeCacheSpec(Model):
     datasets: Annotated[
         tuple[NodeDataset, ...], Field(description="What it should serve.", json_schema_extra=_ATOMIC)
     ] = ()
+    neighbourhoods: Annotated[
+        tuple[SharedNeighbours, ...],
+        Field(
+            description="`peers`, `position` and `groups` that several of `datasets` have alike: they are those rows' "
+            "own, and stand here once. Only for nodes that say `sharedNeighbours`.",
+            json_schema_extra=_ATOMIC,
+        ),
+    ] = ()
     keep_unlisted: Annotated[
         bool,
         Field(description="The plan was made before the node said what is on its disk: what is not in it stays."),
@@ -82,14 +92,37 @@ class NodeCacheSpec(Model):
         ),
     ] = REPORT_SECONDS
 
-    def wire(self) -> dict[str, object]:
-        """Return the JSON form; of each Dataset what differs from its default, since there may be a thousand."""
-        rows = (
-            row.model_dump(by_alias=True, exclude_none=True, exclude_defaults=True, mode="json")
-            for row in self.datasets
-        )
+    @model_validator(mode="before")
+    @classmethod
+    def _spread(cls, given: Any) -> Any:
+        """Give rows what ``neighbourhoods`` say of them: a spec that was read has whole rows, and none of those."""
+        return spread_spec(given) if isinstance(given, Mapping) else given
+
+    def wire(self, *, shared_neighbours: bool = False) -> dict[str, object]:
+        """Return the JSON form; of each Dataset what differs from its default, since there may be a thousand.
+
+        ``shared_neighbours``: those that several Datasets have alike stand in it once.
+        """
+        blocks = shared_by(self.datasets) if shared_neighbours else ()
+        spared = {at for block in blocks for at in block.rows}
+        rows = (_row(row, ROW_FIELDS if at in spared else None) for at, row in enumerate(self.datasets))
         rest = self.model_dump(by_alias=True, exclude_defaults=True, mode="json", exclude={"datasets"})
-        return {"datasets": list(rows)} | rest
+        shared = {"neighbourhoods": [block.wire() for block in blocks]} if blocks else {}
+        return {"datasets": list(rows)} | shared | rest
+
+
+def spread_spec(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a spec, as it came from JSON, with all neighbours in its rows. Raises ValueError for a row that is not."""
+    blocks, rows = given.get("neighbourhoods"), given.get("datasets")
+    if not blocks or not isinstance(blocks, Sequence) or not isinstance(rows, Sequence):
+        return given
+    rest = {name: value for name, value in given.items() if name != "neighbourhoods"}
+    return rest | {"datasets": spread(rows, blocks)}
+
+
+def _row(row: NodeDataset, exclude: frozenset[str] | None) -> dict[str, object]:
+    left_out = None if exclude is None else set(exclude)
+    return row.model_dump(by_alias=True, exclude_none=True, exclude_defaults=True, mode="json", exclude=left_out)
 
 
 class NodeError(Model):
@@ -230,6 +263,7 @@ class NodeCacheStatus(Model):
     ] = ()
     address: Annotated[str, Field(description="host:port where this node serves manifests and metrics.")] = ""
     sidecar_version: str = ""
+    shared_neighbours: Annotated[bool, Field(description="Its sidecar reads `spec.neighbourhoods`.")] = False
     modes: Annotated[
         tuple[MountMode, ...], Field(description="Mount modes that this kernel and disk allow, best first.")
     ] = ()

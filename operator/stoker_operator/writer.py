@@ -57,7 +57,7 @@ class Writer:
         owner = {"apiVersion": "v1", "kind": "Node", "name": write.node.name, "uid": write.node.uid}
         metadata: Object = {"name": write.node.name, "labels": {names.LABEL_MANAGED_BY: names.MANAGED_BY}}
         metadata |= {"ownerReferences": [owner]} if write.node.uid else {}
-        body: Object = {"metadata": metadata, "spec": write.spec.wire()}
+        body: Object = {"metadata": metadata, "spec": write.spec.wire(shared_neighbours=write.shared_neighbours)}
         raw = await self._writing.apply(NODE_CACHES, body, field_manager=FIELD_MANAGER)
         _count(NODE_CACHES, "apply")
         return self._node_caches.view(raw)

@@ -1,6 +1,7 @@
 """Reads NodeCaches so that what thousands of them say alike is in memory once: texts, and the sources of Datasets."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import zip_longest
 from typing import Any, Final
@@ -9,7 +10,7 @@ from pydantic import ValidationError
 
 from stoker_api.dataset_source import Source
 from stoker_api.node_dataset import NeighbourGroups, NodeDataset
-from stoker_api.nodecache import NodeCache, NodeDatasetStatus
+from stoker_api.nodecache import NodeCache, NodeDatasetStatus, spread_spec
 from stoker_operator.core.compact_rows import Row, compacted, share_names
 from stoker_operator.core.row_reader import REFUSED, RowReader
 
@@ -30,6 +31,7 @@ class NodeCacheReader:
 
     def view(self, raw: Raw) -> NodeCache:
         """Read one as it came. Raises ValidationError."""
+        raw = _with_neighbours(raw)
         parts = dict(_with_rows(raw, "spec", self._entries)) | dict(_with_rows(raw, "status", self._rows))
         cache = NodeCache.model_validate({**raw, **parts})
         for name, part in (("spec", cache.spec), ("status", cache.status)):
@@ -57,6 +59,16 @@ class NodeCacheReader:
             self._sources.clear()
         self._sources[key] = (raw, source)
         return source
+
+
+def _with_neighbours(raw: Raw) -> Raw:
+    """Return it with the neighbours of its rows in them; where they make no sense the model says so."""
+    spec = raw.get("spec")
+    if not isinstance(spec, dict) or "neighbourhoods" not in spec:
+        return raw
+    with suppress(ValueError):
+        return {**raw, "spec": spread_spec(spec)}
+    return raw
 
 
 def _with_rows(raw: Raw, part: str, reader: RowReader[Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -50,6 +50,7 @@ class NodeCacheWrite:
     node: NodeView
     spec: NodeCacheSpec
     create: bool
+    shared_neighbours: bool = False  # its sidecar reads neighbours that stand there once for several Datasets
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +261,8 @@ def settle_node(
         report_seconds=pace,
     )
     differs = cache is None or _canonical(cache.spec) != spec
-    return SettledNode(NodeCacheWrite(node, spec, create=cache is None) if differs else None, left_out)
+    shares = cache is not None and cache.status.shared_neighbours
+    return SettledNode(NodeCacheWrite(node, spec, cache is None, shares) if differs else None, left_out)
 
 
 def _origins(entries: Iterable[NodeDataset]) -> frozenset[str]:

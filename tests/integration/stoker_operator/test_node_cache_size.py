@@ -5,7 +5,7 @@ from typing import Any
 
 from stoker_api.dataset import MountMode
 from stoker_api.dataset_source import Source
-from stoker_api.node_dataset import NodeDataset
+from stoker_api.node_dataset import NeighbourGroups, NodeDataset
 from stoker_api.nodecache import (
     NodeCache,
     NodeCacheSpec,
@@ -56,3 +56,19 @@ async def test_a_node_of_a_thousand_datasets_stays_below_a_megabyte(apiserver: A
     assert NodeCache.model_validate(stored).spec == spec
     assert NodeCache.model_validate(stored).status == status
     assert len(json.dumps(stored, separators=(",", ":"))) < MOST_BYTES
+
+
+async def test_neighbours_stand_once_for_who_reads_them_so_and_in_each_row_again_for_who_does_not(
+    apiserver: ApiServer,
+) -> None:
+    hosts = [f"10.245.{host}.17:8081" for host in range(27)]
+    told = {"peers": tuple(hosts[:15]), "position": 3, "groups": NeighbourGroups(links=tuple(hosts[15:]))}
+    spec = NodeCacheSpec(datasets=tuple(_entry(number).model_copy(update=told) for number in range(20)))
+    node = NodeView("node-with-neighbours")
+    async with await apiserver.client() as kube:
+        for shared, times in ((False, 20), (True, 1), (False, 20)):
+            read = await Writer(kube).node_cache(NodeCacheWrite(node, spec, True, shared))
+            stored = await kube.get(NODE_CACHES, node.name, "")
+            assert read.spec == NodeCache.model_validate(stored).spec == spec
+            assert json.dumps(stored["spec"]).count(hosts[0]) == times
+        await kube.delete(NODE_CACHES, node.name)

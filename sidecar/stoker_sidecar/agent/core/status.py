@@ -131,6 +131,7 @@ def node_status(facts: Facts, conditions: Iterable[Condition] = ()) -> NodeCache
         conditions=(_ready(facts, conditions), _cache_folders(facts, conditions)),
         address=facts.address,
         sidecar_version=facts.version,
+        shared_neighbours=True,
         modes=facts.modes,
         modes_message=facts.modes_message or _refused(facts),
         confinement=facts.confinement,

@@ -89,6 +89,20 @@ def test_a_dataset_that_nobody_warms_up_is_divided_by_nobody() -> None:
     assert entry("a", dataset, make_node("a"), make_node("b"), *caches).peers == ()
 
 
+@pytest.mark.parametrize("reads", [True, False])
+def test_neighbours_stand_once_in_the_plan_of_a_node_that_says_that_it_reads_them_so(reads: bool) -> None:
+    cache = _address(make_cache("a"), "10.0.0.1:8082")
+    says = cache.model_copy(update={"status": cache.status.model_copy(update={"shared_neighbours": reads})})
+    dataset = listed(make_dataset(cache={"replicas": 1}))
+    (write,) = decided(dataset, make_node("a"), says).nodes.writes
+    assert write.shared_neighbours is reads
+
+
+def test_a_node_that_has_said_nothing_yet_is_told_of_neighbours_in_each_row() -> None:
+    (write,) = decided(listed(make_dataset(cache={"replicas": 1})), make_node("a")).nodes.writes
+    assert not write.shared_neighbours
+
+
 def _entries_of_all(names: list[str]) -> dict[str, dict[str, NodeDataset]]:
     """Return by node what each is told of two Datasets that all nodes have."""
     datasets = [listed(make_dataset(name, cache={"replicas": "all"})) for name in ("imagenet", "coco")]
