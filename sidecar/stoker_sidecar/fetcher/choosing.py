@@ -10,7 +10,7 @@ from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.core.chosen_files import ChosenFiles
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.manifest import Manifest
-from stoker_sidecar.version.path_selection import TOO_LONG, PathSelection, select_paths, selected_bytes
+from stoker_sidecar.version.path_selection import PathSelection, select_paths, selected_bytes
 
 # Seconds of searching names. A million files and a hundred patterns take less; what takes longer would hold up others.
 _MOST_SECONDS = 60.0
@@ -29,13 +29,13 @@ async def choose(version: CachedVersion, paths: tuple[str, ...], clock: Callable
         version.chosen = ChosenFiles()
         return
     if version.chosen.gave_up == paths_digest(paths):
-        raise PathsTakeTooLong(TOO_LONG)
+        raise PathsTakeTooLong(version.chosen.why)
     began, deadline = _readable(version), clock() + _MOST_SECONDS
     try:
         chosen = await in_thread(_find, version, paths, began, lambda: clock() >= deadline)
-    except PathsTakeTooLong:
-        version.chosen.gave_up = paths_digest(paths)
-        raise
+    except PathsTakeTooLong as error:
+        version.chosen.gave_up, version.chosen.why = paths_digest(paths), f"warm.paths {error.message}"
+        raise PathsTakeTooLong(version.chosen.why) from error
     for ino in _differing(began, _readable(version)):  # came, or was lost, meanwhile
         if (entry := version.manifest.entry(ino)) is not None:
             chosen.count(entry, -1 if began[ino] else 1)
@@ -71,7 +71,7 @@ def paths_status(version: CachedVersion) -> WarmPathsStatus | None:
         bytes=selection.total_bytes,
         warm_files=chosen.here_files,
         warm_bytes=chosen.here_bytes + sum(part.bytes_here for part in coming),
-        unmatched=len(selection.unmatched),
+        unmatched=selection.unmatched_count,
         unmatched_paths=named_unmatched(selection.unmatched),
     )
 
