@@ -23,7 +23,7 @@ from stoker_cli.profile import profile
 from stoker_cli.report import report
 from stoker_cli.top import top
 from stoker_cli.tuning import tuning
-from stoker_cli.warm_request import WarmRequest, check_nodes, read_nodes
+from stoker_cli.warm_request import WarmRequest, check_nodes, check_taken, read_nodes
 from stoker_cli.why import dumps, explain
 
 
@@ -134,6 +134,12 @@ def _show_all(datasets: list[Dataset], namespace: str, output: str) -> None:
     help="Paths in UTF-8, one a line, behind those of the command line; - reads standard input. # begins a comment.",
 )
 @click.option(
+    "--list-in-dataset",
+    "list_name",
+    metavar="PATH",
+    help="A file of DATASET itself that lists them, up to 200000 (spec.warm.list).",
+)
+@click.option(
     "--nodes", "nodes_named", metavar="NAME[,NAME...]", help="Just these nodes, whatever cache.replicas says."
 )
 @click.option("--any-node", is_flag=True, help="No longer on named nodes alone.")
@@ -145,7 +151,7 @@ def _show_all(datasets: list[Dataset], namespace: str, output: str) -> None:
 @click.option(
     "--forecast", is_flag=True, help="Only say what it would take: bytes of the source, requests, time, cost."
 )
-@click.option("--all", "everything", is_flag=True, help="All of it again, where the spec has paths.")
+@click.option("--all", "everything", is_flag=True, help="All of it again, where the spec has paths or a list.")
 @click.option(
     "--wait", is_flag=True, help="Return when it is warm; exit code 1 when it failed or a path names nothing."
 )
@@ -157,6 +163,7 @@ def warm(
     dataset: str,
     paths: tuple[str, ...],
     listed: BinaryIO | None,
+    list_name: str | None,
     nodes_named: str | None,
     any_node: bool,
     pages: bool | None,
@@ -169,13 +176,15 @@ def warm(
     """Fetch DATASET onto its nodes now, whatever its warm.policy.
 
     With PATHs only these, in this order, and the rest as it is read: folders, files, or patterns such as
-    'train/**/*.tar' (spec.warm.paths). Without: what the spec says, which is all of it where it has no paths.
+    'train/**/*.tar' (spec.warm.paths). Without: what the spec says, which is all of it where it has no paths and no
+    list.
     """
     with refusals():
         chosen, nodes = warm_paths.read(paths, listed), read_nodes(nodes_named, anywhere=any_node)
+        named = warm_paths.read_list_name(list_name, chosen, everything=everything)
     if everything and chosen is not None:
         raise click.UsageError("--all takes no paths")
-    request = WarmRequest(() if everything else chosen, nodes, pages)
+    request = WarmRequest(() if everything else chosen, named, nodes, pages)
     if forecast and (request.changes() or wait):
         raise click.UsageError("--forecast is of what the spec says, and changes nothing: give it alone")
     if forecast:
@@ -199,7 +208,7 @@ async def _warm(target: Target, name: str, request: WarmRequest, wait: bool, tim
     async with connect(target) as cluster:
         if request.nodes:
             check_nodes(request.nodes, [cache.metadata.name for cache in await cluster.readable_node_caches()])
-        await cluster.warm(name, request.changes())
+        check_taken(request, await cluster.warm(name, request.changes()))
         await _follow(cluster, name, waiting.warm if wait else None, timeout)
 
 

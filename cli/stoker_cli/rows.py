@@ -10,6 +10,7 @@ from stoker_api.meta import format_bytes, format_duration
 from stoker_api.names import ConditionType
 from stoker_api.node_workload import NodeWorkload
 from stoker_api.nodecache import NodeCache, NodeDatasetStatus
+from stoker_api.warm_paths import paths_digest
 
 SETTLED = {Phase.READY, Phase.DEGRADED, Phase.FAILED}
 UNKNOWN = "-"
@@ -44,6 +45,10 @@ def forecast(dataset: Dataset) -> str:
         return f"{dataset.key}: {status.forecast.message}."
     if not status.version:
         return f"{dataset.key}: its source is not listed yet. {message(dataset)}"
+    warm, part = dataset.spec.warm, status.warm_paths
+    if warm.told_paths and (part is None or part.digest != paths_digest(warm.told_paths)):
+        named = f"what {warm.part_field} names is not known before a node has looked"
+        return f"{dataset.key}: {named}; all of the Dataset is {status.total or UNKNOWN}."
     return f"{dataset.key}: nothing is left to fetch."
 
 
@@ -114,14 +119,15 @@ def class_lines(dataset: Dataset) -> list[str]:
 
 def path_lines(dataset: Dataset) -> list[str]:
     """Say what of a Dataset is to be warm, where that is not all of it."""
-    paths, part = dataset.spec.warm.paths, dataset.status.warm_paths
+    warm, part = dataset.spec.warm, dataset.status.warm_paths
+    paths = warm.paths if warm.list is None else (warm.list,)
     if not paths:
         return []
     shown = ", ".join(paths[:_PATHS_SHOWN]) + (f" and {len(paths) - _PATHS_SHOWN} more" if paths[_PATHS_SHOWN:] else "")
     if part is None:
-        return [f"warm.paths: {shown}; no node has said yet what they name"]
+        return [f"{warm.part_field}: {shown}; no node has said yet what that names"]
     here = f"{part.warm_files:,} of {part.files:,} files, {format_bytes(part.warm_bytes)} of {format_bytes(part.bytes)}"
-    return [f"warm.paths: {shown}: {here} on the node that has least of it"]
+    return [f"{warm.part_field}: {shown}: {here} on the node that has least of it"]
 
 
 _SAID = (ConditionType.NODES_FOUND, ConditionType.PAGES_WARM, ConditionType.MEMORY_PINNED)

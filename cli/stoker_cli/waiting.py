@@ -26,8 +26,8 @@ Done = Callable[[Dataset], bool]
 def warm(dataset: Dataset) -> bool:
     """Tell whether every byte is where it should be, by the nodes' word and not by the policy's.
 
-    Of a Dataset with paths: whether all that they name is; with pages: in memory too, as far as that has room. Raises
-    CliError once it is, where a path or a node that is named is none.
+    Of a Dataset with paths, or a list of them: whether all that they name is; with pages: in memory too, as far as
+    that has room. Raises CliError once it is, where a path or a node that is named is none.
     """
     done = _is_on_disks(dataset) and _is_in_memory(dataset)
     found = _condition(dataset, ConditionType.NODES_FOUND) if dataset.spec.warm.nodes else None
@@ -52,7 +52,7 @@ def _is_in_memory(dataset: Dataset) -> bool:
 
 
 def _is_on_disks(dataset: Dataset) -> bool:
-    if not dataset.spec.warm.paths:
+    if not dataset.spec.warm.told_paths:
         return _is_warm(dataset)
     found = _about_these_paths(dataset) and _condition(dataset, ConditionType.PATHS_FOUND)
     if not found or found.observed_generation < dataset.metadata.generation:
@@ -73,7 +73,7 @@ def _is_warm(dataset: Dataset) -> bool:
 def _about_these_paths(dataset: Dataset) -> bool:
     """Tell whether the status is about the paths that the spec has now: patched a moment ago, it may not be."""
     part = dataset.status.warm_paths
-    return part is not None and part.digest == paths_digest(dataset.spec.warm.paths)
+    return part is not None and part.digest == paths_digest(dataset.spec.warm.told_paths)
 
 
 def _named(dataset: Dataset) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from stoker_api.dataset import MOST_WARM_NODES
+from stoker_api.dataset import MOST_WARM_NODES, Dataset
 from stoker_cli.errors import CliError
 from stoker_cli.warm_paths import WRONG_USAGE
 
@@ -12,9 +12,14 @@ _NAMED = 5
 
 @dataclass(frozen=True)
 class WarmRequest:
-    """Changes to spec.warm. None leaves a field as it is; an empty tuple takes it away."""
+    """Changes to spec.warm. None leaves a field as it is; an empty tuple takes it away.
+
+    ``listed``: the file of the Dataset that lists the paths. What says which part is warmed takes the place of what
+    said it before.
+    """
 
     paths: tuple[str, ...] | None = None
+    listed: str | None = None
     nodes: tuple[str, ...] | None = None
     pages: bool | None = None
 
@@ -22,12 +27,23 @@ class WarmRequest:
         """Return the fields to patch; None for those to take away."""
         out: dict[str, object] = {}
         if self.paths is not None:
-            out["paths"] = list(self.paths) or None
+            out |= {"paths": list(self.paths) or None, "list": None}
+        if self.listed is not None:
+            out |= {"paths": None, "list": self.listed}
         if self.nodes is not None:
             out["nodes"] = list(self.nodes) or None
         if self.pages is not None:
             out["pages"] = self.pages or None
         return out
+
+
+def check_taken(request: WarmRequest, found: Dataset) -> None:
+    """Raise CliError where a cluster whose CRDs are of an earlier release has dropped what it does not know."""
+    if request.listed is not None and found.spec.warm.list != request.listed:
+        raise CliError(
+            "the CRDs of this cluster know no spec.warm.list, so all of it is warmed: `stoker pause "
+            f"{found.metadata.name}` holds it; upgrade Stoker's chart there"
+        )
 
 
 def read_nodes(given: str | None, *, anywhere: bool) -> tuple[str, ...] | None:

@@ -1,9 +1,9 @@
 """Dataset: what training data is, where it comes from, and how warm it should be kept."""
 
 from enum import StrEnum
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, JsonValue
+from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from stoker_api import names
 from stoker_api.cache_memory import CacheMemory
@@ -29,7 +29,8 @@ from stoker_api.node_selection import (
 )
 from stoker_api.tuning import Tuning
 from stoker_api.warm_deadline import WarmDeadline
-from stoker_api.warm_paths import WarmPathList
+from stoker_api.warm_list import LIST_OR_PATHS, LIST_OR_PATHS_RULE, WarmListName
+from stoker_api.warm_paths import WarmPathList, told_as_list
 
 MOST_REPLICAS = 10_000  # nodes: twice what Kubernetes is made for
 MOST_PRIORITY = 1000
@@ -152,6 +153,7 @@ class Cache(Model):
 class Warm(Model):
     """When and how fast bytes are fetched."""
 
+    model_config = ConfigDict(json_schema_extra={"x-kubernetes-validations": [LIST_OR_PATHS_RULE]})
     policy: Annotated[
         WarmPolicy,
         Field(
@@ -193,7 +195,13 @@ class Warm(Model):
             json_schema_extra={"x-kubernetes-list-type": "atomic"},
         ),
     ] = ()
-
+    list: Annotated[
+        WarmListName | None,
+        Field(
+            description="In place of paths: a text file of the Dataset itself (UTF-8, 32 MiB at most), whose lines are "
+            "the paths, 200000 at most. Each node reads the one of the version that it warms."
+        ),
+    ] = None
     nodes: Annotated[
         tuple[_NODE, ...],
         Field(
@@ -219,6 +227,22 @@ class Warm(Model):
             json_schema_extra=_left_out,
         ),
     ] = NeighbourPolicy.AUTO
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.list is not None and self.paths:
+            raise ValueError(LIST_OR_PATHS)
+        return self
+
+    @property
+    def told_paths(self) -> tuple[str, ...]:
+        """Return the paths that nodes are told of, or what stands for a list; empty: all of it is warmed."""
+        return self.paths if self.list is None else told_as_list(self.list)
+
+    @property
+    def part_field(self) -> str:
+        """Return the field that says which part of it is warmed."""
+        return "warm.paths" if self.list is None else "warm.list"
 
 
 class Refresh(Model):

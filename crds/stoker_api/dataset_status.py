@@ -41,7 +41,10 @@ class DatasetNode(Model):
     version: Annotated[str, Field(description="Digest of the version that the figures are about.")] = ""
     warm_files: Annotated[
         int,
-        Field(json_schema_extra=_INT64, description="What is there; of what `warm.paths` names, where it names any."),
+        Field(
+            json_schema_extra=_INT64,
+            description="What is there; of what `warm.paths` or `warm.list` names, where there is one.",
+        ),
     ] = 0
     warm_bytes: Annotated[int, Field(json_schema_extra=_INT64)] = 0
     bytes_per_second: Annotated[int, Field(json_schema_extra=_INT64)] = 0
@@ -106,8 +109,8 @@ class DatasetStatus(Model):
     warm_paths: Annotated[
         WarmPathsStatus | None,
         Field(
-            description="What `warm.paths` names, and what of that is on the node that has least of it; what is cached "
-            "and wanted is about these files then. Absent: all files are meant, or it is not known yet."
+            description="What `warm.paths` or `warm.list` names, and what of that is on the node that has least of it; "
+            "what is cached and wanted is about these files then. Absent: all files are meant, or it is not known yet."
         ),
     ] = None
     pages_request: Annotated[str, Field(description="The `stoker warm` that the condition PagesWarm is about.")] = ""

@@ -127,7 +127,7 @@ class ConditionType(StrEnum):
     DEGRADED = "Degraded"
     DELETION_BLOCKED = "DeletionBlocked"
     LIMITED = "Limited"  # Dataset: True while its class gives it less than it asks for
-    PATHS_FOUND = "PathsFound"  # Dataset: False while a path of warm.paths names nothing
+    PATHS_FOUND = "PathsFound"  # Dataset: False while a path of warm.paths, or a line of warm.list, names nothing
     NODES_FOUND = "NodesFound"  # Dataset: False while a node of warm.nodes cannot be warmed on
     MOVING = "Moving"  # Dataset: while a node that holds it is about to go, whether others do not have it whole yet
     PAGES_WARM = "PagesWarm"  # Dataset: whether its nodes have brought what is warm into their page cache, as asked
@@ -186,6 +186,7 @@ class Reason(StrEnum):
     SKIPPED_KEYS = "SkippedKeys"  # keys that cannot be file names
     PATH_NOT_FOUND = "PathNotFound"  # a path of warm.paths that names nothing in this version
     PATHS_FOUND = "PathsFound"
+    WARM_LIST_INVALID = "WarmListInvalid"  # the file that warm.list names is absent, too large, or has a wrong line
     # The deadline.
     ON_TIME = "OnTime"
     DEADLINE_AT_RISK = "DeadlineAtRisk"
@@ -222,6 +223,7 @@ class Reason(StrEnum):
     MEMORY_SHORT = "MemoryShort"  # less stays in memory than cache.memory asks for
     MEMORY_NOT_USED = "MemoryNotUsed"  # no pod has it mounted
     NODE_NOT_READY = "NodeNotReady"
+    SIDECAR_OUTDATED = "SidecarOutdated"  # a node's sidecar is of a release that does not know what is asked
     MANIFEST_UNAVAILABLE = "ManifestUnavailable"
     INTERNAL_ERROR = "InternalError"
     WRITE_FAILED = "WriteFailed"  # the API server, or a policy in it, does not take what the operator writes

@@ -107,7 +107,8 @@ class NodeDataset(Model):
     warm_paths: Annotated[
         tuple[str, ...],
         Field(
-            description="Folders, files and patterns that are fetched, in this order; empty: all.",
+            description="Folders, files and patterns that are fetched, in this order; empty: all. One that begins with "
+            "a slash, alone, is a file of the version whose lines these are (`warm.list`).",
             json_schema_extra=_ATOMIC,
         ),
     ] = ()

@@ -200,7 +200,7 @@ class NodeDatasetStatus(Model):
     older: Annotated[tuple[OlderVersionStatus, ...], Field(description="The older versions of the plan.")] = ()
     warm_paths: Annotated[
         WarmPathsStatus | None,
-        Field(description="What of `warm.paths` is here; absent: there are none, or it is not known yet."),
+        Field(description="What of `warm.paths` or `warm.list` is here; absent: neither is there, or not known yet."),
     ] = None
     pages: Annotated[
         WarmedPages | None, Field(description="How far `warm.pages` is; absent: nobody asked, or it is not warm yet.")

@@ -65,20 +65,39 @@ def is_text(word: str) -> bool:
     return True
 
 
-def listed_warm_paths(lines: Iterable[bytes], most: int = MOST_WARM_PATHS) -> Iterator[str]:
-    """Yield the paths of a list in UTF-8, one a line; ``#`` begins a comment. Raises ValueError with a sentence.
+class TooManyPathsError(ValueError):
+    """More paths than there may be."""
 
-    A file of many more lines than there may be paths (``most``) is refused before it is in memory.
+
+def listed_warm_paths(lines: Iterable[bytes], most: int = MOST_WARM_PATHS) -> Iterator[str]:
+    """Yield the paths of a list as ``numbered_warm_paths`` does, without the numbers of their lines."""
+    return (path for _, path in numbered_warm_paths(lines, most))
+
+
+def numbered_warm_paths(lines: Iterable[bytes], most: int) -> Iterator[tuple[int, str]]:
+    """Yield the paths of a list in UTF-8, one a line, with the numbers of their lines; ``#`` begins a comment.
+
+    A file of many more lines than there may be paths (``most``) is refused before it is in memory. Raises
+    TooManyPathsError, or ValueError with the number of the line that is wrong, and why.
     """
     for number, line in enumerate(lines, start=1):
         if number > 10 * most:
-            raise ValueError(f"{most} paths are the most: name folders, or use patterns")
+            raise TooManyPathsError(f"{most} paths are the most: name folders, or use patterns")
         try:
             path = line.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
             raise ValueError(f"line {number} of the list is no UTF-8: save it as UTF-8") from error
         if path.strip() and not path.startswith("#"):
-            yield path
+            yield number, _checked_line(number, path)
+
+
+def _checked_line(number: int, path: str) -> str:
+    try:
+        if len(path) > MOST_WARM_PATH:
+            raise ValueError(f"{len(path)} characters are too many for a path: {MOST_WARM_PATH} are the most")
+        return checked_warm_path(path)
+    except ValueError as error:
+        raise ValueError(f"line {number} of the list: {error}") from error
 
 
 def checked_warm_paths(paths: Sequence[str]) -> tuple[str, ...]:
@@ -94,8 +113,27 @@ def checked_warm_paths(paths: Sequence[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def paths_digest(paths: tuple[str, ...]) -> str:
-    """Return by what a node says which list of paths its figures are about; empty for none."""
+    """Return by what a node says which paths its figures are about; empty for none.
+
+    Of a list that is a file of the Dataset it is of its name: what is in it is the version's to say.
+    """
+    name = list_named(paths)
+    return digest_as_paths(("", "list", name) if name else paths)
+
+
+def digest_as_paths(paths: tuple[str, ...]) -> str:
+    """Return the digest by which a sidecar says it that knows no such lists, and takes a list's name for a path."""
     return hashlib.sha256("\0".join(paths).encode("utf-8", "surrogatepass")).hexdigest()[:16] if paths else ""
+
+
+def told_as_list(name: str) -> tuple[str, ...]:
+    """Return what stands for a list that is a file of the Dataset where paths are told: none begins with a slash."""
+    return (f"/{name}",)
+
+
+def list_named(paths: Sequence[str]) -> str:
+    """Return the name of the list that stands in place of paths; empty where these are paths."""
+    return paths[0][1:] if len(paths) == 1 and paths[0].startswith("/") else ""
 
 
 def named_unmatched(paths: Sequence[str]) -> tuple[str, ...]:
@@ -120,7 +158,7 @@ WarmPathList = Annotated[tuple[WarmPath, ...], Field(max_length=MOST_WARM_PATHS)
 
 
 class WarmPathsStatus(Model):
-    """How far the files are that `warm.paths` names."""
+    """How far the files are that `warm.paths` or `warm.list` names."""
 
     digest: Annotated[str, Field(description="Of the list of paths that this is about.")] = ""
     files: Annotated[int, Field(json_schema_extra=_INT64, description="Files that the paths name.")] = 0

@@ -153,6 +153,12 @@ class PathsTakeTooLong(CacheError):
     reason = Reason.INVALID_SPEC
 
 
+class WarmListInvalid(CacheError):
+    """A file of the version that should say what is warmed, and cannot."""
+
+    reason = Reason.WARM_LIST_INVALID
+
+
 class ManifestUnavailable(CacheError):
     """No node gave the manifest."""
 

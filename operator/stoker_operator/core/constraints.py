@@ -42,4 +42,4 @@ def _rule(cache: Cache) -> tuple[object, ...]:
 
 def _data(dataset: Dataset, older: str) -> list[object]:
     status, uid = dataset.status, dataset.metadata.uid
-    return [dataset.key, uid, older, status.version, status.bytes or 0, dataset.spec.warm.paths]
+    return [dataset.key, uid, older, status.version, status.bytes or 0, dataset.spec.warm.told_paths]

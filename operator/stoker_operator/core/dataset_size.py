@@ -20,7 +20,7 @@ def size_on_node(dataset: Dataset) -> int:
 def _part_size(dataset: Dataset) -> int | None:
     """Return bytes of what its paths name; None where all of it is meant, or that is not known yet."""
     part = dataset.status.warm_paths
-    wanted = paths_digest(dataset.spec.warm.paths)
+    wanted = paths_digest(dataset.spec.warm.told_paths)
     return part.bytes if part is not None and wanted and part.digest == wanted else None
 
 

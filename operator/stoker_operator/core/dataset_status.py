@@ -11,7 +11,6 @@ from stoker_api.names import ConditionType, Reason
 from stoker_api.node_selection import UnsatisfiableConstraintAction
 from stoker_api.nodecache import NodeError, NodePhase
 from stoker_api.times import format_time
-from stoker_api.warm_paths import WarmPathsStatus
 from stoker_operator.core.class_limits import NO_TERMS, ClassTerms
 from stoker_operator.core.conditions import ConditionSet, find
 from stoker_operator.core.deletion import Deletion
@@ -20,6 +19,7 @@ from stoker_operator.core.int64 import clamp
 from stoker_operator.core.moving import set_moving
 from stoker_operator.core.node_roles import Role
 from stoker_operator.core.node_states import NodeStates
+from stoker_operator.core.paths_found import outdated_nodes, outdated_sentence, set_paths_found, unmatched_sentence
 from stoker_operator.core.plan import DatasetPlan, pages_request, wants_warming
 from stoker_operator.core.views import ClusterView, InvalidDataset
 from stoker_operator.core.warm_conditions import set_memory_pinned, set_nodes_found, set_pages_warm
@@ -172,7 +172,7 @@ def _conditions(facts: _Facts, notes: StatusNotes, left: WarmForecast | None, no
         reason = Reason.IN_USE if facts.deletion.blocked else Reason.CLEANING
         out.set(ConditionType.DELETION_BLOCKED, facts.deletion.blocked, reason, facts.deletion.message)
     _set_limited(out, dataset.status, facts.view.terms.get(dataset.key, NO_TERMS), facts.plan)
-    _set_paths_found(out, facts.figures.part)
+    set_paths_found(out, dataset.spec.warm, facts.figures)
     set_nodes_found(out, facts.view, dataset)
     set_moving(out, facts.view, facts.plan, facts.states, facts.figures)
     set_pages_warm(out, dataset, facts.figures.targets)
@@ -191,25 +191,6 @@ def _set_limited(out: ConditionSet, old: DatasetStatus, terms: ClassTerms, plan:
         out.set(ConditionType.LIMITED, True, Reason.LIMITED_BY_CLASS, f"{sentence}. {_MORE}")
     elif find(old.conditions, ConditionType.LIMITED):
         out.set(ConditionType.LIMITED, False, Reason.WITHIN_CLASS, "it is given all that it asks for")
-
-
-def _set_paths_found(out: ConditionSet, part: WarmPathsStatus | None) -> None:
-    """Say whether all paths name something; nothing where there are none, or that is not known yet."""
-    if part is not None and part.unmatched:
-        out.set(ConditionType.PATHS_FOUND, False, Reason.PATH_NOT_FOUND, unmatched_sentence(part))
-    elif part is not None:
-        out.set(ConditionType.PATHS_FOUND, True, Reason.PATHS_FOUND, "every path of warm.paths names something")
-
-
-def unmatched_sentence(part: WarmPathsStatus) -> str:
-    """Write which paths of ``warm.paths`` name nothing, and what to do."""
-    named = ", ".join(f"'{path}'" for path in part.unmatched_paths)
-    more = part.unmatched - len(part.unmatched_paths)
-    others = f" and {more} more" if more > 0 else ""
-    return (
-        f"warm.paths: {named}{others} name nothing in this version: paths are below the Dataset's folder, and upper "
-        "and lower case differ; correct them"
-    )
 
 
 def _set_tuned(out: ConditionSet, facts: _Facts) -> None:
@@ -260,6 +241,10 @@ def _failed(facts: _Facts, node: str) -> bool:
     """Tell whether the node has given up; with a temporary error it goes on trying."""
     report = facts.figures.targets[node].reported
     if report is None or report.phase is not NodePhase.FAILED:
+        return False
+    # Of a list that was named before: the node has not looked at the one that is named now.
+    of_another = report.observed_generation < facts.plan.dataset.metadata.generation
+    if of_another and report.error is not None and report.error.reason == Reason.WARM_LIST_INVALID:
         return False
     return report.error is None or not report.error.temporary
 
@@ -312,7 +297,7 @@ def _warm(facts: _Facts) -> Verdict:
     if not figures.targets:
         return False, Reason.NO_NODES, _no_nodes(facts)
     if figures.all_done and figures.part is not None and figures.part.unmatched and not figures.part.files:
-        return False, Reason.PATH_NOT_FOUND, unmatched_sentence(figures.part)
+        return False, Reason.PATH_NOT_FOUND, unmatched_sentence(spec.warm, figures.part)
     if figures.all_done:
         return _limited(facts) or (True, Reason.WARM, f"{figures.progress()}")
     if len(figures.targets) == figures.done:
@@ -382,6 +367,8 @@ def _problems(facts: _Facts) -> Iterator[tuple[str, str]]:
             continue
         if name not in plan.placement.starved or error.reason not in _QUOTA_REASONS:
             yield error.reason, f"{name}: {error.message}"
+    for name in outdated_nodes(plan.dataset.spec.warm, figures):
+        yield Reason.SIDECAR_OUTDATED, outdated_sentence(name)
     nodes = facts.view.nodes
     for name in sorted(name for name in figures.targets if name not in nodes or not nodes[name].ready):
         yield Reason.NODE_NOT_READY, f"{name} is not ready"

@@ -31,7 +31,7 @@ class Figures:
     speed: int
     eta: int | None
     skipped: tuple[SkippedKeys, ...]
-    limited: bool = False  # only what warm.paths names is to be warm
+    limited: str = ""  # the field that names what of it is to be warm; empty: all of it is
     part: WarmPathsStatus | None = None  # what that is, on the node that has least; None until a node says
     here: Sequence[int] = ()  # bytes of what is to be warm on each target; of one that is warm that is known without
 
@@ -66,7 +66,7 @@ class Figures:
             f"{self.percent or 0}% ({format_bytes(self.cached)} of {format_bytes(self.wanted)})",
         ]
         if self.limited:
-            parts[1] += " of what warm.paths names"
+            parts[1] += f" of what {self.limited} names"
         if self.speed:
             parts.append(f"{format_bytes(self.speed)}/s")
         if self.eta is not None and not self.all_done:
@@ -78,7 +78,7 @@ def add_up(plan: DatasetPlan, states: NodeStates) -> Figures:
     """Return the figures of the current version; what nodes hold of other versions does not count."""
     held = states.of_dataset(plan.dataset.metadata.uid)
     names, summaries = target_nodes(plan), states.summaries(plan.dataset.metadata.uid)
-    version, paths = plan.listing.version, plan.dataset.spec.warm.paths
+    version, paths = plan.listing.version, plan.dataset.spec.warm.told_paths
     rows = [row for node in names if (row := summaries.get(node, NO_SUMMARY)).version == version]
     targets = {node: held.get(node, NOWHERE) for node in names}
     here = [one for one in targets.values() if one.summary.version == version] if paths else []
@@ -95,7 +95,7 @@ def add_up(plan: DatasetPlan, states: NodeStates) -> Figures:
         speed=clamp(sum(row.speed for row in rows)),
         eta=max((row.eta for row in rows if row.eta is not None), default=None),
         skipped=_skipped(plan),
-        limited=bool(paths),
+        limited=plan.dataset.spec.warm.part_field if paths else "",
         part=least_of(parts) or _last_part(plan),
         here=here_each,
     )
@@ -111,7 +111,7 @@ def _last_part(plan: DatasetPlan) -> WarmPathsStatus | None:
     if (
         last is None
         or status.version != plan.listing.version
-        or last.digest != paths_digest(plan.dataset.spec.warm.paths)
+        or last.digest != paths_digest(plan.dataset.spec.warm.told_paths)
     ):
         return None
     return last.model_copy(update={"warm_files": 0, "warm_bytes": 0}) if last.digest else None

@@ -14,7 +14,7 @@ _DIGITS = 2  # of figures in sentences and statuses: more would be others at eac
 
 @dataclass(frozen=True, slots=True)
 class WarmWork:
-    """What is to be warmed. ``size`` and ``files``: of the version, or of what ``warm.paths`` names.
+    """What is to be warmed. ``size`` and ``files``: of the version, or of what ``warm.paths`` or ``warm.list`` names.
 
     ``here``: bytes of it on each node that is to hold it. ``peers``: nodes take from each other what one of them has.
     ``given``: all of it, by nodes that will not keep it.

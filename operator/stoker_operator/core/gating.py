@@ -215,6 +215,6 @@ def _gist(dataset: Dataset | None, invalid: InvalidDataset | None) -> object:
         return None if invalid is None else (invalid.reason, invalid.sentence)
     spec, status = dataset.spec, dataset.status
     told = [(one.type, one.reason, one.message) for one in status.conditions if one.reason in explain.TOLD_OF]
-    data = (dataset.metadata.uid, status.version, status.bytes, spec.warm.paths)
+    data = (dataset.metadata.uid, status.version, status.bytes, spec.warm.told_paths)
     nodes = (spec.warm.nodes, NodeRule.of(spec.cache))
     return data, spec.scheduling, spec.access, nodes, spec.warm.paused, told

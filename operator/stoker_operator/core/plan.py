@@ -291,7 +291,7 @@ def node_dataset(view: ClusterView, plan: DatasetPlan, node: str, states: NodeSt
         retain=_retained(plan, node, states),
         manifest_hosts=_manifest_hosts(view, plan, node),
         older=tuple(_older(view, plan, node, states, version) for version in _coming(plan, node)),
-        warm_paths=warm.paths,
+        warm_paths=warm.told_paths,
         eager=plan.placement.roles.get(node) in (Role.REPLICA, Role.USER) and wants_warming(plan),
         priority=warm.priority,
         warm_by=None if plan.due is None else format_time(plan.due),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from stoker_api.nodecache import NodeDatasetStatus, NodePhase
-from stoker_api.warm_paths import WarmPathsStatus, paths_digest
+from stoker_api.warm_paths import WarmPathsStatus, digest_as_paths, list_named, paths_digest
 
 _DONE = frozenset({NodePhase.FULL, NodePhase.PATHS_WARM})
 
@@ -23,6 +23,12 @@ def part_of(report: NodeDatasetStatus, paths: tuple[str, ...]) -> WarmPathsStatu
     """Return a node's figures of what these paths name; None where it has none yet, and where there are no paths."""
     part = report.warm_paths
     return part if paths and part is not None and part.digest == paths_digest(paths) else None
+
+
+def knows_no_list(report: NodeDatasetStatus, paths: tuple[str, ...]) -> bool:
+    """Tell whether a node has taken a list for a path: its sidecar is of a release before there were lists."""
+    told = report.warm_paths.digest if report.warm_paths is not None else ""
+    return bool(list_named(paths)) and told == digest_as_paths(paths)
 
 
 def least_of(parts: Iterable[WarmPathsStatus]) -> WarmPathsStatus | None:

@@ -93,8 +93,8 @@ class WarmthIndex:
         version = dataset.status.version
         if report is None or not version or report.version != version:
             return Warmth(total_bytes=total, planned=planned, error=error)
-        warm = is_warm(report, dataset.spec.warm.paths)
-        if (part := part_of(report, dataset.spec.warm.paths)) is not None:
+        warm = is_warm(report, dataset.spec.warm.told_paths)
+        if (part := part_of(report, dataset.spec.warm.told_paths)) is not None:
             return Warmth(part.warm_bytes, part.bytes, warm, planned, report.eta_seconds, error)
         return Warmth(report.warm_bytes, total or report.bytes, warm, planned, report.eta_seconds, error)
 

@@ -12,7 +12,7 @@ from math import inf
 from stoker_api.node_dataset import NodeDataset
 from stoker_api.nodecache import ListingResult
 from stoker_api.times import parse_time
-from stoker_sidecar.errors import InUse, SidecarError
+from stoker_sidecar.errors import InUse, PathsTakeTooLong, SidecarError, WarmListInvalid
 from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.fetcher.choosing import choose
 from stoker_sidecar.fetcher.context import DownloadContext, NodeContext
@@ -31,6 +31,7 @@ from stoker_sidecar.fetcher.mounted_pages import MountedPages
 from stoker_sidecar.fetcher.space.budget import SpaceBudget
 from stoker_sidecar.fetcher.telemetry import Telemetry
 from stoker_sidecar.fetcher.versions import OpenVersions
+from stoker_sidecar.fetcher.warm_list import list_content
 from stoker_sidecar.fetcher.warmed_pages import WarmingPages
 from stoker_sidecar.linux.files import disk_errors
 from stoker_sidecar.store.opening import StoreHandle
@@ -39,6 +40,7 @@ from stoker_sidecar.version.manifest import ROOT_INO
 from stoker_sidecar.wire.credentials import Credentials
 from stoker_sidecar.wire.fetcher_protocol import DEMAND_READS, EVICTIONS, Read, ReadDone
 
+_OF_PATHS = (PathsTakeTooLong, WarmListInvalid)  # errors of what is to be warmed
 _RETRY_EVICTED = 60.0  # seconds until what was dropped for others is tried again
 _RETRY_OLDER = 5.0  # until an older version that pods wait for is tried again
 # Seconds between two syncs while files arrive: twice what the kernel itself waits, so that it finds little left to
@@ -93,6 +95,9 @@ class DatasetCache:
             return
         if config.bytes_per_second != self.config.bytes_per_second:
             self._bucket = None
+        of_others = (config.version, config.warm_paths) != (self.config.version, self.config.warm_paths)
+        if of_others and isinstance(self.version_loop.error, _OF_PATHS):
+            self.version_loop.error = None
         if held or self.held:
             self.budget.last_use.use()
         if self.warming is not None:
@@ -218,7 +223,7 @@ class DatasetCache:
 
     async def _bring(self, fetching: Fetching) -> float | None:
         """Go on with a version until it is whole; the seconds until that should be tried again."""
-        await choose(fetching.version, self.config.warm_paths)
+        await choose(fetching.version, self.config.warm_paths, partial(list_content, fetching))
         if fetching.version.complete:
             self._note(fetching, None)
             await self.versions.secure(fetching.version)  # who marked it complete may have been killed before that

@@ -16,6 +16,7 @@ from stoker_sidecar.version.seekable import (
     FramePacker,
     decode_table,
     encode_table,
+    frame_count,
     frame_length,
     table_length,
     unpack,
@@ -87,6 +88,13 @@ def read_frame(descriptor: int, table: "array[int]", frame: int, size: int) -> b
     """Return the bytes of a frame. Raises OSError."""
     start = table[frame]
     return unpack(_read_exactly(descriptor, table[frame + 1] - start, start), frame_length(size, frame))
+
+
+def read_copy(path: Path, size: int) -> bytes:
+    """Return all of a file from its copy. ``size``: of the file. Raises OSError."""
+    with path.open("rb", buffering=0) as file:
+        table = read_table(file.fileno(), size)
+        return b"".join(read_frame(file.fileno(), table, frame, size) for frame in range(frame_count(size)))
 
 
 def is_copy_readable(path: Path, size: int, offset: int, length: int) -> bool:

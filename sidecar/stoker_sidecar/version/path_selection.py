@@ -3,8 +3,10 @@
 A folder's whole content has the inode numbers that follow its own, so that a folder is a range of numbers.
 """
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from stoker_api.warm_paths import MOST_WARM_PATTERNS, is_pattern, path_segments, paths_digest
@@ -15,16 +17,17 @@ from stoker_sidecar.version.objects import compile_pattern
 _LITERAL = MOST_WARM_PATTERNS + 1  # the number of all paths without wildcards, each of which is one range
 _MARKED = bytes(int(number > 0) for number in range(256))
 _ONE_STAR = 2  # parts of a name around one star
+_MOST_UNMATCHED = 100  # paths that name nothing, of which more is known than how many they are
+_FOLDERS = 10_000  # that are remembered while paths are searched
 
-TOO_LONG = (
-    "it takes too long to find what warm.paths names: write folders or files in place of patterns, or patterns that "
-    "begin with a folder"
+_TOO_LONG = (
+    "takes too long to search: write folders or files in place of patterns, or patterns that begin with a folder"
 )
 NameTest = Callable[[str], bool]
 
 
 class SelectionStep(NamedTuple):
-    """One path's files: those from inode ``first`` to ``last`` that have its number."""
+    """One path's files: those from inode ``first`` to ``last`` that have its number; 0: paths before have them all."""
 
     number: int
     first: int
@@ -35,16 +38,18 @@ class SelectionStep(NamedTuple):
 class PathSelection:
     """The files of a version that are to be warmed.
 
-    ``numbers``: a byte an inode, 0 for what is not chosen. ``steps``: what they mean, in order. ``unmatched``: paths
-    that name nothing. ``digest``: of the list of paths.
+    ``numbers``: a byte an inode, 0 for what is not chosen. ``ranges``: what they mean, in order: the three numbers of
+    each SelectionStep. ``unmatched_count``: of paths that name nothing; ``unmatched``: the first of them. ``digest``:
+    of the paths.
     """
 
     digest: str
     numbers: bytes
-    steps: tuple[SelectionStep, ...]
+    ranges: "array[int]"
     files: int
     total_bytes: int
     unmatched: tuple[str, ...]
+    unmatched_count: int
 
     @property
     def marks(self) -> bytes:
@@ -59,7 +64,8 @@ class PathSelection:
         """Yield the inodes of chosen files in order, of those that have a 1 in ``wanted``, a byte an inode."""
         mask = int.from_bytes(wanted.translate(_ALL_BITS)) & int.from_bytes(self.numbers)
         left = mask.to_bytes(len(self.numbers))
-        for number, first, last in self.steps:
+        numbers = iter(self.ranges)
+        for number, first, last in zip(numbers, numbers, numbers, strict=True):
             ino = left.find(number, first, last + 1)
             while ino >= 0:
                 yield ino
@@ -79,7 +85,14 @@ def select_paths(
 
     Raises PathsTakeTooLong and CacheDiskFailed.
     """
-    return _Selecting(manifest, too_long).select(tuple(paths))
+    return select_listed(manifest, paths, paths_digest(tuple(paths)), too_long)
+
+
+def select_listed(
+    manifest: Manifest, paths: Iterable[str], digest: str, too_long: Callable[[], bool] = lambda: False
+) -> PathSelection:
+    """Do as ``select_paths`` with paths that are read as they are asked for. Raises what they raise, too."""
+    return _Selecting(manifest, too_long).select(paths, digest)
 
 
 def selected_bytes(manifest: Manifest, marks: bytes) -> int:
@@ -104,30 +117,44 @@ class _Selecting:
         self._folders = bytearray(manifest.last_ino + 1)
         for ino in manifest.folder_inos():
             self._folders[ino] = 1
+        self._folder = lru_cache(_FOLDERS)(manifest.find)  # long lists name many files of few folders
+        self._patterns = 0
 
-    def select(self, paths: tuple[str, ...]) -> PathSelection:
-        steps: list[SelectionStep] = []
+    def select(self, paths: Iterable[str], digest: str) -> PathSelection:
+        ranges = array("q")
         unmatched: list[str] = []
-        patterns = 0
+        missed = 0
         for path in paths:
-            named = self._manifest.find("/".join(path_segments(path)))
-            if named is None and is_pattern(path):
-                patterns += 1
-                step = self._pattern(path, min(patterns, MOST_WARM_PATTERNS))
-            else:
-                step = self._whole(named, _LITERAL) if named is not None else None
-            if step is None:
+            self._go_on()
+            step = self._step(path)
+            if step is not None:
+                ranges.extend(step if step.number else ())
+                continue
+            missed += 1
+            if missed <= _MOST_UNMATCHED:
                 unmatched.append(path)
-            else:
-                steps.append(step)
         files = int.from_bytes(self._numbers) & ~int.from_bytes(self._folders.translate(_ALL_BITS))
         numbers = files.to_bytes(len(self._numbers))
         size = selected_bytes(self._manifest, numbers.translate(_MARKED))
         count = len(numbers) - numbers.count(0)
-        return PathSelection(paths_digest(paths), numbers, tuple(steps), count, size, tuple(unmatched))
+        return PathSelection(digest, numbers, ranges, count, size, tuple(unmatched), missed)
+
+    def _step(self, path: str) -> SelectionStep | None:
+        named = self._find(path)
+        if named is None and is_pattern(path):
+            self._patterns += 1
+            return self._pattern(path, min(self._patterns, MOST_WARM_PATTERNS))
+        return self._whole(named, _LITERAL) if named is not None else None
+
+    def _find(self, path: str) -> Entry | None:
+        *folders, name = path_segments(path)
+        folder = self._folder("/".join(folders))
+        return self._manifest.lookup(folder.ino, name.encode()) if folder is not None else None
 
     def _whole(self, entry: Entry, number: int) -> SelectionStep:
-        return self._take(entry.ino, self._manifest.last_below(entry.ino), number)
+        last = self._manifest.last_below(entry.ino) if entry.is_dir else entry.ino
+        is_new = self._numbers.find(0, entry.ino, last + 1) >= 0
+        return self._take(entry.ino, last, number) if is_new else SelectionStep(0, entry.ino, last)
 
     def _take(self, first: int, last: int, number: int) -> SelectionStep:
         """Give a range its number, but for what has one."""
@@ -211,7 +238,7 @@ class _Selecting:
 
     def _go_on(self) -> None:
         if self._too_long():
-            raise PathsTakeTooLong(TOO_LONG)
+            raise PathsTakeTooLong(_TOO_LONG)
 
 
 def _name_test(segment: str) -> NameTest:

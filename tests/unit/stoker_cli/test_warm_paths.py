@@ -8,11 +8,11 @@ import pytest
 from click.testing import CliRunner
 
 from stoker_api.dataset import Dataset, Warm
-from stoker_api.warm_paths import paths_digest
+from stoker_api.warm_paths import paths_digest, told_as_list
 from stoker_cli import cluster, rows, waiting, warm_paths
 from stoker_cli.errors import CliError
 from stoker_cli.main import _follow, main
-from stoker_cli.warm_request import WarmRequest, check_nodes, read_nodes
+from stoker_cli.warm_request import WarmRequest, check_nodes, check_taken, read_nodes
 
 PATHS = ["train/", "val/*.tar"]
 
@@ -49,7 +49,9 @@ def test_without_paths_the_spec_stays_as_it_is() -> None:
         (("a" * 1025,), None, "1025 characters"),
         (tuple(map(str, range(1001))), None, "1000 paths are the most"),
         ((), (b"%d\n" % n for n in range(10**6)), "1000 paths are the most"),
+        ((), (b"%d\n" % n for n in range(1001)), "put it into the bucket as lists/warm.txt below"),
         ((), [b"train/\n", b"\xff\n"], "line 2 of the list is no UTF-8: save it as UTF-8"),
+        ((), [b"train/\n", b"/val\n"], "line 2 of the list: the path '/val' must be below"),
         (("val/\udcff",), None, "is no UTF-8: name its folder"),
         (tuple(f"*{n}" for n in range(101)), None, "101 of the paths have wildcards"),
     ],
@@ -106,8 +108,9 @@ class _Client:
 @pytest.mark.parametrize(
     ("request_", "written"),
     [
-        (WarmRequest(paths=("b/", "a")), {"paths": ["b/", "a"]}),
-        (WarmRequest(paths=()), {"paths": None}),
+        (WarmRequest(paths=("b/", "a")), {"paths": ["b/", "a"], "list": None}),
+        (WarmRequest(paths=()), {"paths": None, "list": None}),
+        (WarmRequest(listed="lists/a.txt"), {"paths": None, "list": "lists/a.txt"}),
         (WarmRequest(nodes=("a",), pages=True), {"nodes": ["a"], "pages": True}),
         (WarmRequest(nodes=(), pages=False), {"nodes": None, "pages": None}),
     ],
@@ -142,6 +145,51 @@ class _Unreadable:
 def test_all_takes_no_paths(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["warm", "d", "a", "--all"])
     assert (done.exit_code, "--all takes no paths" in done.output) == (2, True)
+
+
+def test_a_list_with_too_many_paths_is_told_where_to_be_put(tmp_path: Path) -> None:
+    file = tmp_path / "subset.txt"
+    file.write_bytes(b"".join(b"%d\n" % n for n in range(1001)))
+    done = CliRunner().invoke(main, ["warm", "d", "--list", str(file)])
+    assert done.exit_code == 2
+    assert "`stoker warm DATASET --list-in-dataset lists/subset.txt`" in done.output.replace("\n", " ")
+
+
+@pytest.mark.parametrize("more", [["a"], ["--all"], ["--forecast"]])
+def test_a_list_in_the_dataset_is_all_that_says_what_is_warmed(more: list[str]) -> None:
+    done = CliRunner().invoke(main, ["warm", "d", "--list-in-dataset", "lists/a.txt", *more])
+    assert (done.exit_code, "takes no paths" in done.output or "--forecast" in done.output) == (2, True)
+
+
+def test_a_list_in_the_dataset_that_is_no_path_of_a_file_is_refused() -> None:
+    done = CliRunner().invoke(main, ["warm", "d", "--list-in-dataset", "/lists/a.txt"])
+    assert (done.exit_code, "write lists/mine.txt" in done.output.replace("\n", " ")) == (2, True)
+
+
+def test_a_cluster_that_drops_the_list_is_told_of() -> None:
+    with pytest.raises(CliError, match=r"know no spec\.warm\.list, so all of it is warmed: `stoker pause d`"):
+        check_taken(WarmRequest(listed="a"), _dataset())
+    check_taken(WarmRequest(listed="a"), _listed())
+
+
+def _listed(**part: Any) -> Dataset:
+    wire: Any = _dataset(**part).wire()
+    wire["spec"]["warm"] = {"list": "a"}
+    wire["status"]["warmPaths"]["digest"] = paths_digest(told_as_list("a"))
+    return Dataset.model_validate(wire)
+
+
+def test_of_a_list_it_is_done_and_shown_as_of_paths() -> None:
+    assert waiting.warm(_listed())
+    (line,) = rows.path_lines(_listed())
+    assert line == "warm.list: a: 3 of 12 files, 512 B of 1.0 KiB on the node that has least of it"
+
+
+def test_what_nobody_has_looked_for_yet_is_not_said_to_be_nothing() -> None:
+    dataset = _listed()
+    unknown = dataset.status.model_copy(update={"warm_paths": None, "version": "1" * 64, "total": "1.2 TiB"})
+    said = rows.forecast(dataset.model_copy(update={"status": unknown}))
+    assert said == "n/d: what warm.list names is not known before a node has looked; all of the Dataset is 1.2 TiB."
 
 
 async def test_without_any_change_it_is_only_asked_for() -> None:

@@ -10,14 +10,15 @@ from stoker_sidecar.version.path_selection import PathSelection
 class ChosenFiles:
     """The files of a version that are warmed, and how many of them can be read without the source.
 
-    ``selection``: None for all files; then nothing is counted. ``gave_up``: digest of the list of paths that took too
-    long to be found.
+    ``selection``: None for all files; then nothing is counted. ``gave_up``: digest of the paths that cannot be found
+    in it, and ``why``, a sentence.
     """
 
     selection: PathSelection | None = None
     here_files: int = 0
     here_bytes: int = 0
     gave_up: str = ""
+    why: str = ""
 
     def count(self, entry: Entry, files: int) -> None:
         """Note that a file has come (1), or is here no more (-1)."""

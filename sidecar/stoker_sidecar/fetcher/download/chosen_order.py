@@ -6,6 +6,7 @@ from stoker_sidecar.fetcher.cached_version import CachedVersion, State
 from stoker_sidecar.version.manifest import Entry, Manifest
 from stoker_sidecar.version.path_selection import PathSelection
 
+_NEAR = 16  # inodes: the next one of a folder's, but for its folders and for files that are here
 _MISSING_ALONE = bytes(int(state == State.MISSING) for state in range(256))
 
 
@@ -30,9 +31,20 @@ class ChosenOrder:
 
 
 def entries_of(manifest: Manifest, inos: Iterable[int]) -> Iterator[Entry]:
-    """Yield the entries of inodes as they come; rows are read a page at a time."""
+    """Yield the entries of inodes as they come.
+
+    Rows are read a page at a time where they follow one another; a page for each file of a list that is in no order
+    would cost more than the file. Raises KeyError for an unknown inode.
+    """
     page: dict[int, Entry] = {}
+    before = 0
     for ino in inos:
         if ino not in page:
-            page = {entry.ino: entry for entry in manifest.page(ino - 1)}
+            page = _rows(manifest, ino, page=0 <= ino - before <= _NEAR)
+        before = ino
         yield page[ino]
+
+
+def _rows(manifest: Manifest, ino: int, *, page: bool) -> dict[int, Entry]:
+    rows = manifest.page(ino - 1) if page else filter(None, (manifest.entry(ino),))
+    return {entry.ino: entry for entry in rows}

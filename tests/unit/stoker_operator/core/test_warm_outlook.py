@@ -25,7 +25,7 @@ def _forecast(cluster: ClusterNeighbours, part: WarmPathsStatus | None = None, *
     decision = decide_datasets(view, {}, NOW)
     plan = decision.plans[dataset.key]
     figures = add_up(plan, decision.states)
-    found = forecast_of(view, plan, figures if part is None else replace(figures, limited=True, part=part))
+    found = forecast_of(view, plan, figures if part is None else replace(figures, limited="warm.paths", part=part))
     assert found is not None
     return found
 

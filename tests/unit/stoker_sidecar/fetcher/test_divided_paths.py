@@ -42,6 +42,17 @@ async def test_of_a_chosen_part_each_byte_comes_once_from_the_source(tmp_path: P
         assert min(count_of(node, FETCHED_BYTES) for node in found) >= 2 * 16 * 50_000, "two groups at the least"
 
 
+async def test_what_a_list_names_comes_once_and_the_list_to_each_node(tmp_path: Path) -> None:
+    linked, lines = Linked(), b"shard-1\ntrain/1*\ntrain/00*"
+    async with nodes(tmp_path, linked, FILES | SHARDS | {"list": lines}) as (found, digest):
+        linked.nodes = dict(zip(NAMES, found, strict=False))
+        await asyncio.gather(*(begin(node, digest, at, warmPaths=["/list"]) for at, node in enumerate(found)))
+        await asyncio.gather(*map(paths_whole, found))
+        total = sum(map(len, OF_PART.values())) + 2 * len(lines)
+        assert sum(get.length for get in found[0].store.gets) == total
+        assert all(node.tree(digest) == OF_PART | {"list": lines} for node in found)
+
+
 async def test_what_lies_beside_the_chosen_part_is_fetched_when_it_is_read(tmp_path: Path) -> None:
     linked = Linked()
     async with nodes(tmp_path, linked, FILES) as ((first, second), digest):

@@ -1,5 +1,7 @@
 """What was warmed is brought into the page cache too where that is asked, once for each request."""
 
+from array import array
+
 import pytest
 
 from stoker_api.cache_memory import WarmedPages
@@ -59,10 +61,14 @@ async def test_who_no_longer_asks_has_no_figures(cache_node: CacheNodeUnderTest)
     await eventually(lambda: cache_node.status().pages is None)
 
 
+def _selection(numbers: bytes, *steps: SelectionStep) -> PathSelection:
+    ranges = array("q", [number for step in steps for number in step])
+    return PathSelection("d", numbers, ranges, len(numbers) - numbers.count(0), 30, (), 0)
+
+
 @pytest.mark.parametrize("here", [b"\0\1\1\1", b"\0\1\0\1"])
 def test_files_are_marked_in_the_order_of_the_paths(here: bytes) -> None:
-    steps = (SelectionStep(2, 3, 3), SelectionStep(1, 1, 2))
-    marks = _marks(PathSelection("d", b"\0\1\1\2", steps, 3, 30, ()), here)
+    marks = _marks(_selection(b"\0\1\1\2", SelectionStep(2, 3, 3), SelectionStep(1, 1, 2)), here)
     assert [[ino for ino, mark in enumerate(part) if mark] for part in marks] == [[3]] + [
         [ino] for ino in (1, 2) if here[ino]
     ]
@@ -70,6 +76,6 @@ def test_files_are_marked_in_the_order_of_the_paths(here: bytes) -> None:
 
 def test_many_files_are_marked_in_few_parts() -> None:
     numbers = b"\0" + b"\1" * 1000
-    marks = _marks(PathSelection("d", numbers, (SelectionStep(1, 1, 1000),), 1000, 0, ()), numbers)
+    marks = _marks(_selection(numbers, SelectionStep(1, 1, 1000)), numbers)
     assert len(marks) == 8
     assert sum(mark.count(1) for mark in marks) == 1000

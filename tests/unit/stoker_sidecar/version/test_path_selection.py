@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from stoker_api.warm_paths import is_pattern, paths_digest
 from stoker_sidecar.errors import PathsTakeTooLong
+from stoker_sidecar.fetcher.download.chosen_order import entries_of
 from stoker_sidecar.version.builder import ManifestBuilder
 from stoker_sidecar.version.manifest import Manifest
 from stoker_sidecar.version.objects import ListedObject, compile_pattern
@@ -90,6 +91,16 @@ def test_a_path_that_names_nothing_is_said(tmp_path: Path) -> None:
     assert (chosen, selection.unmatched) == (["val/1"], ("trian", "**/*.jpg"))
 
 
+def test_of_many_paths_that_name_nothing_the_first_are_said_and_all_are_counted(tmp_path: Path) -> None:
+    _, selection = _select(tmp_path, "val", *(f"gone/{n}" for n in range(1000)))
+    assert (selection.unmatched_count, len(selection.unmatched), selection.unmatched[0]) == (1000, 100, "gone/0")
+
+
+def test_a_path_that_names_what_others_have_named_takes_no_room(tmp_path: Path) -> None:
+    chosen, selection = _select(tmp_path, "val/1", *["train/a/", "train/a/2", "val/1"] * 10)
+    assert (chosen, len(selection.ranges)) == (["val/1", "train/a/1", "train/a/2"], 2 * 3)
+
+
 def test_a_selection_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
     with _manifest(tmp_path, _LIST) as manifest, pytest.raises(PathsTakeTooLong, match="begin with a folder"):
         select_paths(manifest, ("**/1",), lambda: True)
@@ -103,6 +114,19 @@ def test_many_files_are_searched_in_little_time(tmp_path: Path) -> None:
         # With room: a busy machine needs a fraction of it.
         assert time.process_time() - began < 2
     assert selection.files == 200 + 50_000 + 20 * 249
+
+
+def test_a_long_list_in_no_order_is_searched_in_little_time(tmp_path: Path) -> None:
+    files = [f"train/{folder:03}/{n:03}.jpg" for folder in range(100) for n in range(500)]
+    lines = [files[n * 7919 % len(files)] for n in range(20_000)]
+    with _manifest(tmp_path, files) as manifest:
+        began = time.process_time()
+        selection = select_paths(manifest, lines)
+        found = [entry.ino for entry in entries_of(manifest, selection.in_order(selection.marks))]
+        # With room: a busy machine needs a fraction of it.
+        assert time.process_time() - began < 4
+        assert [manifest.path(ino) for ino in found[:100]] == lines[:100]
+    assert len(found) == selection.files == 20_000
 
 
 def test_of_what_is_named_only_what_is_wanted_is_listed(tmp_path: Path) -> None:
