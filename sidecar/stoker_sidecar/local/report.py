@@ -25,6 +25,8 @@ _WORDS = (
     ("the ServiceAccount's token", "the web identity token"),
     ("to this identity", "to this identity; without credentials, requests are not signed"),
     ("refresh the Dataset", _AGAIN),
+    ("the Dataset", "the source"),
+    (": look at sampling.files", ""),  # said of --sampling, with what to do
     (
         "have the folder that it leads to named in the chart's value sidecar.hostFolders",
         "mount a folder that holds what it leads to as well",
