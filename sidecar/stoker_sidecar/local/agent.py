@@ -185,6 +185,8 @@ class MountAgent:
             if self._samples is not None:
                 await self._samples.refuse_what_is_not_there((UID, version), self._spec.source.uri)
             await self._method.mount(version)
+            if self._watch is not None:
+                await self._watch.reports.until_heard()
         except SidecarError as error:
             self._enter(Stage.FAILED, error.message)
         else:
@@ -241,6 +243,7 @@ class MountAgent:
             row=_reworded(plan.status_of(UID)),
             tuning=self._tuning_report(),
             order=self._order(),
+            report_socket=self._watch.reports.socket if self._watch is not None else "",
         )
 
     def _order(self) -> OrderReport:
