@@ -24,6 +24,7 @@ from stoker_sidecar.wire.fetcher_protocol import (
     Have,
     Progress,
     Reach,
+    Read,
     Remove,
     Reply,
     Request,
@@ -38,7 +39,7 @@ from stoker_sidecar.wire.fetcher_protocol import (
 
 log = logging.getLogger(__name__)
 # What others of the agent's parts have the fetcher answer.
-Asked = Have | Reach | Ahead | Returning | Upcoming
+Asked = Read | Have | Reach | Ahead | Returning | Upcoming
 # Seconds after which a refused command (a dataset still in use) is tried again though nothing changed.
 TRY_AGAIN_SECONDS = 5.0
 # A fetcher that is busy listing answers Configure at once, since it only takes note; Remove deletes a tree of perhaps

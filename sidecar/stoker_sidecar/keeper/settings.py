@@ -103,6 +103,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("allow-other", "", "yes: mounts of a keeper without root are for all users too, as root's always are")
     flag("confine", "Auto", "hold fetcher and FUSE servers to the files that they need, by Landlock: Auto or Off")
     flag("reports", "Off", "listen to what pods report of their training: On or Off")
+    flag("reports-root", "", "folder of the pods' report folders; empty: one in the state folder")
     flag("observe", "Auto", "look at what pods read: Auto (where the kernel can), Fuse (of FUSE mounts alone) or Off")
     flag("observer-cpu", "0.01", "share of a core that looking at native and overlay mounts may cost")
     flag("plugins", "", "names of the framework plug-ins that may be asked, by commas; empty: none")
@@ -128,8 +129,8 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> K
         parser.error(f"--confine {options.confine!r} must be Auto or Off")
     if options.reports not in ("On", "Off"):
         parser.error(f"--reports {options.reports!r} must be On or Off")
-    if options.reports == "On" and not options.state_dir:
-        parser.error("--reports On needs a --state-dir: the pods' folders are in it")
+    if options.reports == "On" and not options.state_dir and not options.reports_root:
+        parser.error("--reports On needs a --state-dir, or a --reports-root: the pods' folders are in it")
     if options.observe not in ("Auto", "Fuse", "Off"):
         parser.error(f"--observe {options.observe!r} must be Auto, Fuse or Off")
     if not is_cpu_share(options.observer_cpu):
@@ -159,7 +160,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> K
         unmount_on_exit=options.on_exit == "unmount",
         allow_other=options.allow_other == "yes",
         confine=options.confine == "Auto",
-        reports_root=Path(options.state_dir) / REPORTS if options.reports == "On" else None,
+        reports_root=_reports_root(options) if options.reports == "On" else None,
         observe=options.observe != "Off" and bool(agent),
         observe_trees=options.observe == "Auto",
         observer_cpu=options.observer_cpu,
@@ -170,3 +171,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> K
         agent_command=tuple(agent + options.agent_arguments) if agent else (),
         fetcher_command=tuple(shlex.split(options.fetcher_command)),
     )
+
+
+def _reports_root(options: argparse.Namespace) -> Path:
+    return Path(options.reports_root) if options.reports_root else Path(options.state_dir) / REPORTS

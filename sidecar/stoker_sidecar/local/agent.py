@@ -40,6 +40,7 @@ from stoker_tuning.rules.facts import Surroundings, WorkloadFacts
 if TYPE_CHECKING:
     from stoker_sidecar.local.adaptive import MountAdaptive
     from stoker_sidecar.local.mount_watch import MountWatch
+    from stoker_sidecar.local.said_samples import SamplesCheck
 
 log = logging.getLogger("stoker.mount")
 NOT_OBSERVED = "it was mounted without --observe, so nobody looks at who reads it."
@@ -76,6 +77,7 @@ class MountAgent:
         self._asked = node_plugins(spec.plugins, run.folder, plan.changes)
         self._plugins = MountPlugins(self._asked, folders, plan.changes) if self._asked is not None else None
         documents = self._asked.documents if self._asked is not None else lambda: ()
+        self._samples = self._samples_check(folders) if spec.sampling else None
         self._tuning = TuningFile(spec.tuning, plan.changes, off=not spec.tuned, plugins=documents)
         self._machine = MachineFacts(read_machine(()), lambda: plan.disk.capacity)
         self._watch = self._watched(folders) if spec.observe else None
@@ -146,6 +148,11 @@ class MountAgent:
             system=self._machine.system,
         )
 
+    def _samples_check(self, folders: CacheFolders) -> "SamplesCheck":
+        from stoker_sidecar.local.said_samples import SamplesCheck  # with all orders, which most mounts do without
+
+        return SamplesCheck(self._spec.sampling, folders, self._link.ask, self._plan.changes)
+
     def _figures(self) -> MountFigures:
         watch = self._watch
         return MountFigures(
@@ -175,7 +182,11 @@ class MountAgent:
         await self._tuned()
         self._plan.take_node_cache(self._spec.plan(version))
         try:
+            if self._samples is not None:
+                await self._samples.refuse_what_is_not_there((UID, version), self._spec.source.uri)
             await self._method.mount(version)
+            if self._watch is not None:
+                await self._watch.reports.until_heard()
         except SidecarError as error:
             self._enter(Stage.FAILED, error.message)
         else:
@@ -231,8 +242,13 @@ class MountAgent:
             mode=self._method.mode,
             row=_reworded(plan.status_of(UID)),
             tuning=self._tuning_report(),
-            order=self._watch.order if self._watch is not None else OrderReport(),
+            order=self._order(),
+            report_socket=self._watch.reports.socket if self._watch is not None else "",
         )
+
+    def _order(self) -> OrderReport:
+        order = self._watch.order if self._watch is not None else OrderReport()
+        return order.model_copy(update={"message": for_workstation(order.message)})
 
     def _tuning_report(self) -> TuningReport:
         finder = self._adaptive or self._watch

@@ -17,7 +17,7 @@ from stoker_sidecar.local import session as sessions
 from stoker_sidecar.local.mount_spec import HomePaths, MountSpec, home_paths, run_paths
 from stoker_sidecar.local.options import MountOptions, UmountOptions, environment_of
 from stoker_sidecar.local.preflight import check_folder, check_machine, check_others, check_unused, real_folder
-from stoker_sidecar.local.report import Report, Stage, mounted_line, order_line, read_report, tuning_line
+from stoker_sidecar.local.report import Report, Stage, heard_line, mounted_line, order_line, read_report, tuning_line
 from stoker_sidecar.local.seed_hint import seed_hint
 from stoker_sidecar.local.session import MountSession
 from stoker_sidecar.local.terminal import PlainOutput, ProgressView, progress_view
@@ -143,8 +143,8 @@ def _attend(
         with progress_view(as_json=options.json) as view:
             report = wait_for_mount(session, keeper, options, stop, view)
             view.say(mounted_line(options.source.uri, str(session.spec.folder), report), report)
-        if hint:
-            print(f"stoker: {hint}", file=sys.stderr)
+        for line in filter(None, (heard_line(report), hint)):
+            print(f"stoker: {line}", file=sys.stderr)
         if options.foreground:
             out = PlainOutput(as_json=options.json, out=sys.stdout if options.json else sys.stderr)
             _wait_for_the_end(session, keeper, stop, out)

@@ -16,6 +16,7 @@ from stoker_api.nodecache import NodeCache, NodeCacheSpec
 from stoker_sidecar.store.core.location import S3Location, parse_location
 from stoker_sidecar.version.layout import CachePaths, DatasetPaths
 from stoker_sidecar.wire.disk_floor import DiskFloor, Floor
+from stoker_sidecar.wire.report_folders import REPORTS, SOCKET_NAME
 
 # The only dataset of a mount, whose folder is named after the source already.
 UID = "source"
@@ -61,6 +62,11 @@ class MountSpec(Model):
     pages: bool = False
     cpus: str = "Auto"
     last_files: bool = True
+
+    @property
+    def pod(self) -> str:
+        """Return what stands in the place of a pod's name: where it is mounted."""
+        return str(self.folder).lstrip("/")
 
     @property
     def pins(self) -> bool:
@@ -171,6 +177,21 @@ class RunPaths:
     def figures_socket(self) -> Path:
         """Return the socket where the agent says who reads the mount."""
         return self.folder / FIGURES_SOCKET
+
+    @property
+    def reports(self) -> Path:
+        """Return the folder of the folder of ``report_socket``, as on nodes, where each pod has one."""
+        return self.folder / REPORTS
+
+    @property
+    def report_socket(self) -> Path:
+        """Return the socket to which who reads the mount may say what it does."""
+        return self.reports / UID / SOCKET_NAME
+
+    @property
+    def listener_socket(self) -> Path:
+        """Return the socket where the report listener tells what was said; see keeper/settings.py."""
+        return self.folder / "reports.sock"
 
     @property
     def report(self) -> Path:

@@ -18,10 +18,12 @@ from stoker_sidecar.agent.number_trials import NumberTrials
 from stoker_sidecar.agent.observation import Observation
 from stoker_sidecar.agent.order_plugins import order_plugins
 from stoker_sidecar.agent.plan import NodePlan
+from stoker_sidecar.agent.reported_orders import ReportedOrders
 from stoker_sidecar.agent.rule_trials import RuleTrials
 from stoker_sidecar.agent.tuning_history import TuningHistory
 from stoker_sidecar.linux.fanotify import why_not
 from stoker_sidecar.local.mount_methods import MountMethod
+from stoker_sidecar.local.mount_reports import MountReports
 from stoker_sidecar.local.mount_spec import NAMESPACE, UID, HomePaths, MountSpec, RunPaths
 from stoker_sidecar.local.order_report import OrderReport
 from stoker_sidecar.tuning.core.pace import MOST_TURNS
@@ -38,8 +40,8 @@ _ORDER_SECONDS = 1.0  # between two looks at what is known of the order
 class MountWatch:
     """Follows who reads a mount, acts by it, and learns. ``run`` it beside the agent's other parts.
 
-    ``tell`` hands the fetcher what comes next in the order that the spec says. ``version``: that is mounted; empty:
-    none yet. ``source``: the rules. ``framework``: of the files, as plug-ins say.
+    ``tell`` hands the fetcher what comes next in the order that the spec says, or who reads it. ``version``: that is
+    mounted; empty: none yet. ``source``: the rules. ``framework``: of the files, as plug-ins say.
     """
 
     def __init__(
@@ -78,10 +80,12 @@ class MountWatch:
         self.learning = NodeLearning(TuningHistory(home.history), self.observation.news)
         named = (spec.order_plugin,) if spec.order_plugin else ()
         self._order_plugins = order_plugins(named, run.folder, plan.changes)
-        self._orders = NodeOrders(self._mounted, folders, tell, plan.changes, plugins=self._order_plugins)
+        said = ReportedOrders(plan.changes.mark)
+        self.reports = MountReports(spec, run, self.observation.news, said.take)
+        self._orders = NodeOrders(self._mounted, folders, tell, plan.changes, said, self._order_plugins)
         self.observation.workloads.on_reads = self._orders.take
         self._workloads = NodeWorkloads(
-            tuple,
+            self.reports.rows,
             lambda: self.observation.rows,
             self.observation.news,
             plan.changes,
@@ -114,11 +118,13 @@ class MountWatch:
 
     @property
     def order(self) -> OrderReport:
-        """Whether it is read in the order that its spec says."""
-        view = self._orders.view(UID) if self._spec.sampling else None
+        """Whether it is read in the order that its spec says, or who reads it."""
+        view = self._orders.view(UID)
         if view is None:
             return OrderReport()
-        return OrderReport(state=view.state.value, agreement=view.agreement, message=view.message)
+        return OrderReport(
+            state=view.state.value, agreement=view.agreement, message=view.message, source=view.source.value
+        )
 
     def rows(self) -> tuple[NodeWorkload, ...]:
         """Return what is known now of who reads the mount."""
@@ -138,17 +144,18 @@ class MountWatch:
             tasks.create_task(self._acting.run())
             tasks.create_task(self._trials.run(self._acting.tuner))
             tasks.create_task(self._numbers.run(self._acting.tuner))
-            if self._spec.sampling:
-                tasks.create_task(self._orders.run())
+            tasks.create_task(self.reports.run())
+            tasks.create_task(self._orders.run())
+            tasks.create_task(self._tell_order())
+            if self._spec.order_plugin:
                 tasks.create_task(self._order_plugins.run())
-                tasks.create_task(self._tell_order())
 
     async def _tell_order(self) -> None:
-        """Have the report written when something else is known of the order, until cancelled."""
-        told = self.order
+        """Have the report written when something else is known of the order, or of who is heard, until cancelled."""
+        told = self.order, self.reports.socket
         while True:
             await asyncio.sleep(_ORDER_SECONDS)
-            if (now := self.order) != told:
+            if (now := (self.order, self.reports.socket)) != told:
                 told = now
                 self._plan.changes.mark()
 
@@ -162,10 +169,9 @@ class MountWatch:
         if version not in self._found:
             return ()
         files, size = (row.files, row.bytes) if row is not None else (0, 0)
-        name = str(self._spec.folder).lstrip("/")
         spec = self._spec
         request = PublishRequest(
-            UID, spec.folder, NAMESPACE, spec.source.uri, NAMESPACE, name, UID, True, sampling=spec.sampling
+            UID, spec.folder, NAMESPACE, spec.source.uri, NAMESPACE, spec.pod, UID, True, sampling=spec.sampling
         )
         return (
             Published(

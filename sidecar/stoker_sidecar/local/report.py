@@ -25,6 +25,8 @@ _WORDS = (
     ("the ServiceAccount's token", "the web identity token"),
     ("to this identity", "to this identity; without credentials, requests are not signed"),
     ("refresh the Dataset", _AGAIN),
+    ("the Dataset", "the source"),
+    (": look at sampling.files", ""),  # said of --sampling, with what to do
     (
         "have the folder that it leads to named in the chart's value sidecar.hostFolders",
         "mount a folder that holds what it leads to as well",
@@ -33,6 +35,7 @@ _WORDS = (
     ("mount it on every selected node", "check its name, and that it is mounted"),
     ("by the sidecar", "by this user"),
     ("raise it with sidecar.memory.pinned", "raise it"),
+    ("name it in sidecar.orderPlugins of the chart (docs/PLUGINS.md)", "say it by --sampling"),
     ("the node", "this machine"),
     ("this node", "this machine"),
     ("source.uri", "the URL"),
@@ -67,7 +70,8 @@ class Report(Model):
     """What the agent of a mount tells: its stage and figures.
 
     ``message``: why it failed, a sentence. ``listed``: objects found so far. ``row``: the fetcher's figures.
-    ``tuning``: the rules in force. ``order``: whether it is read as --sampling says.
+    ``tuning``: the rules in force. ``order``: whether it is read as --sampling, or who reads it, says.
+    ``report_socket``: where that is heard; empty: nobody listens.
     """
 
     stage: Stage = Stage.STARTING
@@ -77,6 +81,7 @@ class Report(Model):
     row: NodeDatasetStatus | None = None
     tuning: TuningReport = TuningReport()
     order: OrderReport = OrderReport()
+    report_socket: str = ""
 
     @property
     def known(self) -> bool:
@@ -173,6 +178,7 @@ def progress_event(report: Report) -> dict[str, object]:
     out |= {key: wire[key] for key in keys if key in wire}
     out |= {"tuning": report.tuning.wire()} if report.tuning != TuningReport() else {}
     out |= {"order": report.order.wire()} if report.order.state else {}
+    out |= {"reportSocket": report.report_socket} if report.report_socket else {}
     return out | ({"message": report.message} if report.message else {})
 
 
@@ -219,6 +225,12 @@ def order_line(order: OrderReport) -> str:
     if order.state == "Known":
         return "order: Known, what comes next is ready before it is read"
     return f"order: {order.state}: {order.message}" if order.state == "Wrong" else ""
+
+
+def heard_line(report: Report) -> str:
+    """Return where programs that read the mount are heard; empty where nobody listens."""
+    socket = report.report_socket
+    return f"who reads it is heard at STOKER_REPORT_SOCKET={socket}" if socket else ""
 
 
 def for_workstation(message: str) -> str:

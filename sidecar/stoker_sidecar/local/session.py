@@ -92,6 +92,8 @@ class MountSession:
         command += ["--allow-other", "yes"] if self.spec.allow_other else []
         command += ["--confine", "Off"]  # what it reads and writes is one person's own, wherever that lies (ADR 37)
         command += ["--observe", self._observed()]
+        # Who is not looked at is not listened to either: what is said of an order is held against what is read.
+        command += ["--reports", "On", "--reports-root", str(self.run.reports)] if self.spec.observe else []
         if self.spec.plugins or self.spec.order_plugin:  # they run as who mounts, whose packages they are
             command += ["--plugins", ",".join(self.spec.plugins), "--plugins-run-as", ""]
             command += ["--order-plugins", self.spec.order_plugin]

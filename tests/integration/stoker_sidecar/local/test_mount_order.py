@@ -23,6 +23,7 @@ FILES = {f"set/train/{n % 5}/{n:03}.jpg": os.urandom(1000) for n in range(COUNT)
 SHARDS = {f"{n:02}.tar": 5 + 10 * (n % 3) for n in range(80)}  # samples of each
 FILES |= {f"set/shards/{name}": os.urandom(1000) for name in SHARDS}
 FILES["set/shards/sizes.json"] = json.dumps(SHARDS).encode()
+FILES["set/old.txt"] = b"train/0/000.jpg\ntrain/0/999.jpg\n"
 NOBODY = 65534
 # Reads the files whose numbers come on standard input, by folder and name.
 _READER = """
@@ -121,3 +122,22 @@ def test_shards_of_unequal_counts_are_known_by_their_index(server: S3Server) -> 
             wait_until(lambda: report(stoker).order.state == "Known", SECONDS)
             assert report(stoker).order.agreement == 100
         assert stoker.run("umount", str(stoker.data)).returncode == 0
+
+
+@pytest.mark.usefixtures("fuse_for_all")
+@pytest.mark.parametrize("user", [0, NOBODY])
+@pytest.mark.parametrize(
+    ("files", "sentence"),
+    [
+        ({"path": "trian"}, "no sample is found at 'trian' (ImageFolder)"),
+        ({"layout": "FileList", "path": "list.txt"}, "the source has no file 'list.txt', which should"),
+        ({"layout": "FileList", "path": "old.txt"}, "the list 'old.txt' names 'train/0/999.jpg', which the"),
+    ],
+)
+def test_files_that_are_not_there_are_told_before_anything_is_mounted(
+    server: S3Server, user: int, files: dict[str, str], sentence: str
+) -> None:
+    with StokerMount(server, uid=user) as stoker:
+        done = stoker.run("mount", "s3://data/set", str(stoker.data), "--sampling", json.dumps({"files": files}))
+        assert (done.returncode, stoker.mode(), stoker.leftovers()) == (1, "", [])
+        assert f"stoker: --sampling does not fit s3://data/set: {sentence}" in done.stderr

@@ -56,6 +56,11 @@ def test_reports_are_heard_where_there_is_a_state_folder() -> None:
     assert parse(["--reports", "On", "--state-dir", "/state"], {}).reports_root == Path("/state/reports")
 
 
+def test_reports_are_heard_in_a_folder_that_is_named() -> None:
+    assert parse(["--reports", "On", "--reports-root", "/run/m/reports"], {}).reports_root == Path("/run/m/reports")
+    assert parse(["--reports-root", "/run/m/reports"], {}).reports_root is None
+
+
 def test_reports_without_a_state_folder_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse(["--reports", "On"], {})

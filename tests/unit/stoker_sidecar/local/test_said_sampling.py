@@ -86,11 +86,12 @@ def test_an_order_plug_in_that_is_installed_is_asked_by_the_mount(
 
 
 def test_the_order_is_told_to_scripts_and_said_once_it_is_known() -> None:
-    known = Report(order=OrderReport(state="Known", agreement=100, message="epoch 2 of torch-distributed"))
+    known = Report(order=OrderReport(state="Known", agreement=100, message="epoch 2", source="Spec"))
     assert progress_event(known)["order"] == {
         "state": "Known",
         "agreement": 100,
-        "message": "epoch 2 of torch-distributed",
+        "message": "epoch 2",
+        "source": "Spec",
     }
     assert "order" not in progress_event(Report())
     assert order_line(known.order).startswith("order: Known")
