@@ -17,6 +17,8 @@ from stoker_kube.resources import (
     DATASETS,
     NODE_CACHES,
     NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     PODS,
     ROLE_BINDINGS,
     ROLES,
@@ -24,6 +26,7 @@ from stoker_kube.resources import (
     Kind,
 )
 from stoker_operator.core.views import COMPONENT_LABEL, SIDECAR_COMPONENT
+from stoker_operator.core.volumes import persistent_volume, persistent_volume_claim
 
 NAMESPACE = "stoker"  # of the operator and the sidecars
 _SECRET = "keys"
@@ -33,7 +36,7 @@ _RIGHTS = {"roles": ROLES, "role_bindings": ROLE_BINDINGS, "node_accounts": SERV
 
 
 def save_objects(nodes: int, datasets: int, everywhere: int, path: Path) -> None:
-    """Plan a cluster, and write a line for each of its objects: the path of its list, and the object."""
+    """Plan a cluster, and write a line for each of its objects: the path of its list, its own, and the object."""
     cluster = LedCluster(nodes, datasets, everywhere, _SECRET)
     cluster.make()
     table = cluster.state.node_caches
@@ -46,7 +49,8 @@ def save_objects(nodes: int, datasets: int, everywhere: int, path: Path) -> None
         for kind, namespace, body in _objects(cluster):
             body["metadata"]["resourceVersion"] = str(next(versions))
             typed = {"apiVersion": kind.api_version, "kind": kind.kind} | body
-            file.write(f"{kind.path(namespace)} {json.dumps(typed, separators=(',', ':'))}\n")
+            own = kind.path(body["metadata"].get("namespace", ""), body["metadata"]["name"])
+            file.write(f"{kind.path(namespace)} {own} {json.dumps(typed, separators=(',', ':'))}\n")
 
 
 def _objects(cluster: LedCluster) -> Iterator[tuple[Kind, str, Object]]:
@@ -59,6 +63,9 @@ def _objects(cluster: LedCluster) -> Iterator[tuple[Kind, str, Object]]:
     for dataset in state.datasets.snapshot().values():
         assert isinstance(dataset, Dataset)
         yield DATASETS, "", _written(dataset.wire(), "kubectl", "stoker")
+        bound = {"status": {"phase": "Bound"}}
+        yield PERSISTENT_VOLUMES, "", _written(persistent_volume(dataset), "stoker") | bound
+        yield PERSISTENT_VOLUME_CLAIMS, "", _written(persistent_volume_claim(dataset), "stoker") | bound
     for table, kind in _RIGHTS.items():
         for row in getattr(state, table).snapshot().values():
             namespace = row["metadata"]["namespace"] if kind is SERVICE_ACCOUNTS else ""

@@ -1,10 +1,12 @@
-"""An API server that is played: it lists what is in a file, a page at a time, over TLS, and tells of no change."""
+"""An API server that is played: it gives what is in a file, lists by pages, over TLS, and tells of no change."""
 
 import asyncio
 import gzip
 import json
+import re
 import ssl
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -20,6 +22,16 @@ from stoker_operator.webhook.certs import make
 HOST = "localhost"
 _VERSION = "1000000"
 _LEAST_COMPRESSED = 128 * 1024  # bytes, as the real one has it
+_MOST_SHOWN = 2000  # characters of what was written
+_OF_ONE = re.compile(r"/(api|apis/[^/]+)/[^/]+/(namespaces/[^/]+/)?[^/]+/[^/]+")  # the path of one object
+
+
+@dataclass(frozen=True)
+class _Objects:
+    """What is served, as JSON: by the path of its list, and by its own."""
+
+    lists: dict[str, list[bytes]] = field(default_factory=dict)
+    single: dict[str, bytes] = field(default_factory=dict)
 
 
 def serve(pipe: Connection, objects: Path, kubeconfig: Path) -> None:
@@ -34,16 +46,17 @@ def serve(pipe: Connection, objects: Path, kubeconfig: Path) -> None:
     asyncio.run(_serve(pipe, _read(objects), tell))
 
 
-def _read(objects: Path) -> dict[str, list[bytes]]:
-    found: dict[str, list[bytes]] = {}
+def _read(objects: Path) -> _Objects:
+    found = _Objects()
     with objects.open("rb") as file:
         for line in file:
-            path, _, body = line.partition(b" ")
-            found.setdefault(path.decode(), []).append(body.rstrip())
+            of_list, own, body = line.rstrip().split(b" ", 2)
+            found.lists.setdefault(of_list.decode(), []).append(body)
+            found.single[own.decode()] = body
     return found
 
 
-async def _serve(pipe: Connection, objects: dict[str, list[bytes]], tell: Callable[[int, bytes], None]) -> None:
+async def _serve(pipe: Connection, objects: _Objects, tell: Callable[[int, bytes], None]) -> None:
     server = _Server(objects)
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", server.answer)
@@ -77,21 +90,23 @@ def _kubeconfig(port: int, authority: Path) -> str:
 
 
 class _Server:
-    """Answers lists, watches and kopf's questions for what is served; takes nothing that is written."""
+    """Answers for what is served: lists, watches, one object, kopf's questions; takes nothing that is written."""
 
-    def __init__(self, objects: dict[str, list[bytes]]) -> None:
+    def __init__(self, objects: _Objects) -> None:
         self._objects = objects
         self.written: list[str] = []  # what somebody wanted to write: at rest there is nothing
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Answer one request."""
         if request.method != "GET":
-            self.written.append(f"{request.method} {request.path}")
-            return web.json_response({"kind": "Status", "code": 403, "reason": "Forbidden"}, status=403)
+            self.written.append(f"{request.method} {request.path} {await request.text():.{_MOST_SHOWN}}")
+            return _refusal(403, "Forbidden")
         if request.query.get("watch"):
             return await self._watch(request)
         if (found := _discovered(request.path)) is not None:
             return web.json_response(found)
+        if _OF_ONE.fullmatch(request.path):
+            return self._one(request.path)
         return self._list(request)
 
     async def _watch(self, request: web.Request) -> web.StreamResponse:
@@ -102,8 +117,12 @@ class _Server:
         await asyncio.sleep(3600)
         return response
 
+    def _one(self, path: str) -> web.Response:
+        body = self._objects.single.get(path)
+        return _refusal(404, "NotFound") if body is None else web.Response(body=body, content_type="application/json")
+
     def _list(self, request: web.Request) -> web.Response:
-        rows = self._objects.get(request.path, [])
+        rows = self._objects.lists.get(request.path, [])
         begin, size = int(request.query.get("continue", 0)), int(request.query.get("limit", 0)) or len(rows)
         more = {"continue": str(begin + size)} if begin + size < len(rows) else {}
         metadata = json.dumps({"resourceVersion": _VERSION} | more).encode()
@@ -112,6 +131,10 @@ class _Server:
         if "gzip" in request.headers.get("Accept-Encoding", "") and len(body) > _LEAST_COMPRESSED:
             body, headers = gzip.compress(body, 1), headers | {"Content-Encoding": "gzip"}
         return web.Response(body=body, headers=headers)
+
+
+def _refusal(code: int, reason: str) -> web.Response:
+    return web.json_response({"kind": "Status", "code": code, "reason": reason}, status=code)
 
 
 def _page(metadata: bytes, rows: Iterable[bytes]) -> bytes:

@@ -159,7 +159,9 @@ class FakeSidecar:
             warm_files=int(FILES * share),
             warm_bytes=int(BYTES * share),
             listing=listing,
-            retained=entry.retain,
+            # As a sidecar says it: an older version that it fetches is on its disk, too. What no node says that it has,
+            # the operator asks nobody for.
+            retained=tuple(sorted({*entry.retain, *(one.version for one in entry.older)})),
             older=tuple(self._older(one.version) for one in entry.older),
         )
 

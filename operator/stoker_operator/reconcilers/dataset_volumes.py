@@ -8,7 +8,9 @@ from typing import Final
 
 from stoker_api import names
 from stoker_api.dataset import Dataset
+from stoker_api.names import ConditionType
 from stoker_kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from stoker_operator.core.conditions import find
 from stoker_operator.core.volumes import is_ours, persistent_volume_name
 from stoker_operator.reconcilers.turns import KeyedAction
 from stoker_operator.writer import Writer
@@ -44,8 +46,15 @@ class DatasetVolumes:
         self._notes: Final[dict[str, str]] = {}  # uid -> sentence
 
     def note(self, dataset: Dataset) -> str:
-        """Return what is to say about the claim of this Dataset; empty when it is fine."""
-        return self._notes.get(dataset.metadata.uid, "")
+        """Return what is to say about the claim of this Dataset; empty when it is fine.
+
+        Until its claim was looked at, that is what its status says: a leader that begins knows nothing better.
+        """
+        uid = dataset.metadata.uid
+        if uid in self._next or not _stays(dataset):
+            return self._notes.get(uid, "")
+        accepted, taken = find(dataset.status.conditions, ConditionType.ACCEPTED), _taken_sentence(dataset)
+        return taken if accepted is not None and taken in accepted.message else ""
 
     def actions(self, datasets: Iterable[Dataset], now: float) -> Iterator[KeyedAction]:
         """Return what would make what is missing, for Datasets that cannot go before it is taken away again."""
@@ -82,10 +91,7 @@ class DatasetVolumes:
                 await self._writer.create_claim(dataset)
             self._notes.pop(uid, None)
         else:
-            self._notes[uid] = (
-                f"PersistentVolumeClaim {dataset.metadata.name} exists and is not Stoker's, so none was made: "
-                "mount the Dataset by annotation, or rename the claim"
-            )
+            self._notes[uid] = _taken_sentence(dataset)
         wait = RECHECK_TAKEN if self._notes.get(uid) else RECHECK
         self._next[uid] = self._clock() + wait * (0.5 + 0.5 * self._rand())
         self._wake()
@@ -104,6 +110,13 @@ class DatasetVolumes:
 def volume_key(dataset: str) -> str:
     """Name the look at a Dataset's volume and claim."""
     return f"volume of Dataset {dataset}"
+
+
+def _taken_sentence(dataset: Dataset) -> str:
+    return (
+        f"PersistentVolumeClaim {dataset.metadata.name} exists and is not Stoker's, so none was made: "
+        "mount the Dataset by annotation, or rename the claim"
+    )
 
 
 def _stays(dataset: Dataset) -> bool:

@@ -185,7 +185,9 @@ class DatasetCache:
         """Other versions on this disk; until the current one is open, all that are there."""
         if self.current is None:
             return tuple(self._node.folders.digests(self.uid))
-        return tuple(sorted(digest for digest in self.versions.fetchings if digest != self.config.version))
+        # After a restart what is kept for others is here and not open. The operator has nodes drop what none speaks of.
+        kept = (digest for digest in self.config.retain if self._node.folders.find(self.uid, digest))
+        return tuple(sorted({*self.versions.fetchings, *kept} - {self.config.version}))
 
     async def close(self) -> None:
         """Stop all work; what is on the disk stays."""

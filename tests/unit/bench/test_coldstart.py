@@ -13,14 +13,17 @@ def test_a_cluster_has_what_an_api_server_lists_of_it(tmp_path: Path) -> None:
     lines = (tmp_path / "objects").read_text().splitlines()
     counts: dict[str, int] = {}
     for line in lines:
-        path, _, body = line.partition(" ")
+        path, own, body = line.split(" ", 2)
         counts[path.rsplit("/", 1)[-1]] = counts.get(path.rsplit("/", 1)[-1], 0) + 1
         assert json.loads(body)["metadata"]["resourceVersion"]
+        assert own.endswith("/" + json.loads(body)["metadata"]["name"])
     assert counts | {"rolebindings": 0} == {
         "nodes": 100,
         "pods": 200,
         "nodecaches": 100,
         "datasets": 12,
+        "persistentvolumes": 12,
+        "persistentvolumeclaims": 12,
         "serviceaccounts": 100,
         "roles": 1,
         "rolebindings": 0,

@@ -34,6 +34,10 @@ class World:
         self.state = ClusterState("stoker")
         self.events = Recorded()
         self.now = NOW
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Have another leader begin, which knows nothing but what the mirror says."""
         self.reconciler = DatasetReconciler(self.state, Writer(self.kube), self.events, lambda: self.now)
 
     def add_node(self, name: str) -> None:

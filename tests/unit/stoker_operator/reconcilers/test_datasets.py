@@ -169,6 +169,28 @@ async def test_a_foreign_claim_is_left_alone_and_told(world: World) -> None:
     assert len(world.kube.objects(PERSISTENT_VOLUME_CLAIMS)) == 1
 
 
+async def test_a_leader_that_begins_goes_on_telling_of_a_foreign_claim_and_writes_nothing(world: World) -> None:
+    await world.kube.create(PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": "imagenet", "namespace": "vision"}})
+    await world.add_dataset()
+    await world.run(3)
+    world.now += FIGURES_EVERY
+    await world.run()
+    before = world.kube.objects(DATASETS)
+    world.begin_anew()
+    await world.run(3)
+    assert world.kube.objects(DATASETS) == before
+
+
+async def test_a_foreign_claim_that_went_before_a_leader_begins_is_told_of_no_more(world: World) -> None:
+    await world.kube.create(PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": "imagenet", "namespace": "vision"}})
+    await world.add_dataset()
+    await world.run(3)
+    await world.kube.delete(PERSISTENT_VOLUME_CLAIMS, "imagenet", "vision")
+    world.begin_anew()
+    await world.run(3)
+    assert (await world.dataset()).status.conditions[0].message == "the spec is valid"
+
+
 async def test_a_volume_that_is_there_costs_two_reads_at_a_time_of_its_own(world: World) -> None:
     for number in range(20):
         await world.add_dataset(f"data-{number}")

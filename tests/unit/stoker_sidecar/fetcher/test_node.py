@@ -221,6 +221,19 @@ async def test_a_version_that_is_mounted_here_stays(cache_node: CacheNodeUnderTe
     assert cache_node.tree(old) == SMALL
 
 
+async def test_a_version_that_is_kept_for_others_is_told_of_after_a_restart(tmp_path: Path) -> None:
+    store = MemoryStore()
+    fill(store, SMALL)
+    async with open_cache_node(tmp_path, {"bucket": store}) as cache_node:
+        old = await cache_node.warm("1")
+        store.put("new", b"new")
+        new = await cache_node.warm("2", retain=(old,))
+    async with open_cache_node(tmp_path, {"bucket": store}) as cache_node:
+        await cache_node.configure(listingId="2", version=new, retain=(old,), eager=True)
+        status = await cache_node.reach(lambda s: s.phase is NodePhase.WARM)
+        assert (status.retained, cache_node.tree(old)) == ((old,), SMALL)
+
+
 async def two_versions(cache_node: CacheNodeUnderTest) -> tuple[str, str]:
     """List twice, with a change between that the source takes back; nothing is fetched."""
     fill(cache_node.store, SMALL)
