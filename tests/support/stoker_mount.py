@@ -13,12 +13,12 @@ from types import TracebackType
 from typing import Self
 
 from stoker_sidecar.linux import mountinfo
-from stoker_sidecar.local.session import all_sessions
 from tests.support.keeper import clear_mounts, mounts_below
 from tests.support.s3 import CREDENTIALS, S3Server
 from tests.support.waiting import wait_until
 
 SECONDS = 60.0
+_MARK = "MOUNTED_BY_TEST"  # in the environment of all that a StokerMount starts, with its folder
 KEYS = {
     "AWS_ACCESS_KEY_ID": CREDENTIALS.access_key_id,
     "AWS_SECRET_ACCESS_KEY": CREDENTIALS.secret_access_key,
@@ -47,6 +47,7 @@ class StokerMount:
             **os.environ,
             **KEYS,
             "AWS_ENDPOINT_URL": server.endpoint,
+            _MARK: str(self.folder),
             **environment,
         }
 
@@ -120,17 +121,26 @@ class StokerMount:
         ]
 
     def processes(self) -> list[int]:
-        """List all processes of the keepers' sessions."""
-        keepers = {session.pid() for session in all_sessions(self.runs)}
-        return [pid for pid in _pids() if _session(pid) in keepers]
+        """List all processes of the keepers' sessions, whether the keepers still answer or not.
+
+        Plug-ins have an environment of their own, and are known by the session alone.
+        """
+        mark = f"{_MARK}={self.folder}".encode()
+        sessions = {_session(pid) for pid in _pids() if mark in _environment(pid)}
+        sessions -= {None, os.getsid(0)}  # that of the tests and of the commands that they run
+        return [pid for pid in _pids() if _session(pid) in sessions]
 
     def kill(self) -> None:
-        """Kill every process behind the mounts with SIGKILL."""
-        processes = self.processes()
-        for pid in processes:
-            with suppress(ProcessLookupError):  # it ended with its parent
-                os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: all(_session(pid) is None for pid in processes), SECONDS)
+        """Kill every process behind the mounts with SIGKILL, those that are forked meanwhile as well."""
+
+        def are_gone() -> bool:
+            processes = self.processes()
+            for pid in processes:
+                with suppress(ProcessLookupError):  # it ended with its parent
+                    os.kill(pid, signal.SIGKILL)
+            return not processes
+
+        wait_until(are_gone, SECONDS)
 
 
 def _pids() -> list[int]:
@@ -144,3 +154,11 @@ def _session(pid: int) -> int | None:
     except (FileNotFoundError, ProcessLookupError):
         return None
     return None if state == "Z" else int(session)
+
+
+def _environment(pid: int) -> list[bytes]:
+    """Return the process's variables, ``NAME=value``; those of one that has ended are none."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []

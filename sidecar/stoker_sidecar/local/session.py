@@ -25,8 +25,8 @@ from stoker_sidecar.store.core.location import FolderLocation, parse_location
 
 # The keeper itself gives agent and fetcher 18 s together.
 _END_SECONDS = 30.0
-# A keeper listens a few tenths of a second after its start.
-_LISTEN_SECONDS = 5.0
+# A command that has the lock starts its keeper at once.
+_START_SECONDS = 5.0
 _PEER = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 _KEEPER = ("-m", "stoker_sidecar.keeper.main")
 _AGENT = ("-m", "stoker_sidecar.local.agent")
@@ -111,7 +111,13 @@ class MountSession:
         return ["--host-folder", str(location.path)] if isinstance(location, FolderLocation) else []
 
     def pid(self) -> int | None:
-        """Return the pid of its keeper, None when it does not run. The kernel says who listens."""
+        """Return the pid of its keeper, None when it does not run.
+
+        The kernel says who listens. A keeper that begins does not listen yet, and one that ends does not any more.
+        """
+        return self._listener() or keeper_of(self.run)
+
+    def _listener(self) -> int | None:
         with socket.socket(socket.AF_UNIX) as connection:
             try:
                 connection.connect(str(self.run.keeper_socket))
@@ -124,7 +130,7 @@ class MountSession:
 
     def end(self) -> None:
         """Unmount and end every process; what is cached stays. Raises MountError."""
-        deadline = time.monotonic() + _LISTEN_SECONDS
+        deadline = time.monotonic() + _START_SECONDS
         while (pid := self.pid()) is None and is_locked(self.home) and time.monotonic() < deadline:
             time.sleep(0.05)
         if pid is not None:
@@ -142,6 +148,17 @@ class MountSession:
                 unmount_as_user(str(self.spec.folder))
         self.home.mount_table.unlink(missing_ok=True)
         shutil.rmtree(self.run.folder, ignore_errors=True)
+
+
+def keeper_of(run: RunPaths) -> int | None:
+    """Return the pid of the keeper that was started with this run folder, by its command line; None: there is none."""
+    words = os.fsencode("\0".join(("", *_KEEPER, "--run-dir", str(run.folder), "")))
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has just ended
+            # A process that the keeper has just forked has its words, too, but leads no session.
+            if words in line.read_bytes() and os.getsid(pid := int(line.parent.name)) == pid:
+                return pid
+    return None
 
 
 def lock(home: HomePaths) -> int:

@@ -80,6 +80,22 @@ def test_a_foreground_mount_ends_with_its_command_however_that_ends(stoker: Stok
     assert not stoker.mode()
 
 
+def test_a_command_that_is_interrupted_before_its_keeper_listens_leaves_nothing(stoker: StokerMount) -> None:
+    process = stoker.start("mount", "s3://data/set", str(stoker.data))
+    wait_until(lambda: bool(stoker.processes()), SECONDS)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=SECONDS)
+    assert (process.returncode, stoker.leftovers()) == (1, []), said
+
+
+def test_umount_ends_a_keeper_that_does_not_listen(stoker: StokerMount) -> None:
+    stoker.mount()
+    (socket,) = stoker.runs.glob("*/keeper.sock")
+    socket.unlink()  # as a keeper that ends has it closed long before its processes are gone
+    stoker.umount()
+    assert not stoker.leftovers()
+
+
 def test_what_a_killed_mount_left_is_cleared_by_the_next(stoker: StokerMount) -> None:
     stoker.mount()
     stoker.kill()

@@ -4,8 +4,10 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +24,16 @@ from tests.support.waiting import wait_until
 _HAS_TORCH = subprocess.run([DEBIANS_PYTHON, "-c", "import torch"], check=False, capture_output=True).returncode == 0
 pytestmark = [
     pytest.mark.root,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(not _HAS_TORCH, reason="Debian's PyTorch is not installed: tools/install-clients.sh"),
 ]
 FILES = {f"set/{n % 8}/{n:03}.bin": n.to_bytes(2, "big") * 5_000 for n in range(320)}
-# It waits for data when cold, and for decoding when warm: 320 items of 15 ms by 2 workers, 20 steps of 50 ms.
-TRAINER = Trainer("both", decode=0.015)
+# It waits for data when cold, and for decoding when warm: 320 items of 30 ms by 2 workers, 40 steps of 25 ms. These
+# sleep, so a load hardly makes them longer; the start of the workers computes, and is a small part of so long an epoch.
+TRAINER = Trainer("both", batch=8, step=0.025, decode=0.03)
 # The bars are 5 and 15 %, which `bench run profiler` holds on a quiet machine; CI has 2 busy cores.
 _SUM, _FORESEEN = 0.10, 0.30
+_TURNS = 3
 
 
 @pytest.fixture(scope="module")
@@ -40,10 +44,16 @@ def scratch() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def found(server: S3Server, scratch: Path) -> dict[str, Any]:
-    """Profile it over a server that is 20 ms away."""
+def profile(server: S3Server, scratch: Path) -> Iterator[Callable[[], dict[str, Any]]]:
+    """Return what profiles it over a server that is 20 ms away."""
     with DelayingProxy(int(server.endpoint.rpartition(":")[2]), "P20") as proxy:
-        return profiled("s3://data/set", TRAINER, {**KEYS, "AWS_ENDPOINT_URL": proxy.endpoint}, scratch)
+        environment = {**KEYS, "AWS_ENDPOINT_URL": proxy.endpoint}
+        yield partial(profiled, "s3://data/set", TRAINER, environment, scratch)
+
+
+@pytest.fixture(scope="module")
+def found(profile: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    return profile()
 
 
 def seconds_if(found: dict[str, Any], change: str) -> float:
@@ -67,11 +77,22 @@ def test_items_are_counted(found: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(("workers", "change"), [(2, "data warm"), (4, "warm, 4 workers")])
 def test_what_is_predicted_comes_true(
-    found: dict[str, Any], stoker: StokerMount, scratch: Path, workers: int, change: str
+    found: dict[str, Any],
+    profile: Callable[[], dict[str, Any]],
+    stoker: StokerMount,
+    scratch: Path,
+    workers: int,
+    change: str,
 ) -> None:
+    """A load that comes or goes between profile and training spoils a turn; a wrong prediction is wrong in each."""
     stoker.mount("--warm")
-    measured = trained(replace(TRAINER, workers=workers), stoker.data, scratch).seconds
-    assert seconds_if(found, change) == pytest.approx(measured, rel=_FORESEEN)
+    off: list[float] = []
+    for profiled_now in chain([found], (profile() for _ in range(_TURNS - 1))):
+        measured = trained(replace(TRAINER, workers=workers), stoker.data, scratch).seconds
+        off.append(seconds_if(profiled_now, change) / measured - 1)
+        if abs(off[-1]) <= _FORESEEN:
+            return
+    pytest.fail(f"the predictions are off by these shares: {off}")
 
 
 @pytest.mark.usefixtures("found")
