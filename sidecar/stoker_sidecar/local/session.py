@@ -25,7 +25,7 @@ from stoker_sidecar.store.core.location import FolderLocation, parse_location
 
 # The keeper itself gives agent and fetcher 18 s together.
 _END_SECONDS = 30.0
-# A command that has the lock starts its keeper at once.
+# A command that has the lock starts its keeper at once; its command line is there a moment later.
 _START_SECONDS = 5.0
 _PEER = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 _KEEPER = ("-m", "stoker_sidecar.keeper.main")

@@ -9,6 +9,7 @@ from pathlib import Path
 from stoker_api.dataset_source import Source
 from stoker_sidecar.local.mount_spec import MountSpec, RunPaths
 from stoker_sidecar.local.session import MountSession
+from tests.support.waiting import wait_until
 
 
 def session_in(folder: Path, run: str = "run") -> MountSession:
@@ -23,6 +24,8 @@ def silent_keeper(session: MountSession, *, leads: bool = True) -> "Iterator[sub
     program = [sys.executable, "-c", "import signal; signal.pause()", *words]
     with subprocess.Popen(program, start_new_session=leads) as process:
         try:
+            # Popen returns a moment before the kernel shows the new program's words.
+            wait_until(lambda: b"keeper.main" in Path(f"/proc/{process.pid}/cmdline").read_bytes())
             yield process
         finally:
             process.kill()
