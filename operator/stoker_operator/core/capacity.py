@@ -1,6 +1,6 @@
 """Free capacity of nodes: what bound pods leave, and what is left of that by pods on their way there."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from stoker_operator.core.resources import Resources
 
@@ -51,6 +51,11 @@ class FreeCapacity:
     def free(self, node: str) -> Resources | None:
         """Return what is free on a node now; None when there is no such node."""
         return self._free.get(node)
+
+    @property
+    def booked(self) -> Collection[str]:
+        """Nodes on which something is booked."""
+        return self._booked.keys()
 
     def fits_unbooked(self, requests: Resources, node: str) -> bool:
         """Tell whether the node has room when only pods that are already bound to it count."""

@@ -32,6 +32,7 @@ class GateIndex:
         self.capacity: Final = FreeCapacity()
         self.places: Final[dict[tuple[str, ...], Place]] = {}
         self._asked: dict[str, Resources | None] = {}
+        self._before: Final[dict[str, Resources | None]] = {}  # free after the last pass, where that may have changed
         self._warmth: Final = WarmthIndex()
         self._silent: Final[dict[str, float]] = {}  # nodes that are, and until when
         self._feasible: Final[dict[str, FeasibleNodes]] = {}
@@ -43,6 +44,7 @@ class GateIndex:
     def put_node(self, name: str, node: NodeView | None, now: float) -> None:
         """Take over a node, None when it is gone."""
         at = self.numbers.find(name)
+        self._will_change(name)
         self._silent.pop(name, None)
         if node is None:
             self._drop_node(name, at)
@@ -68,19 +70,24 @@ class GateIndex:
 
     def bind(self, node: str, requests: Resources) -> None:
         """Count a pod that is bound to a node."""
+        self._will_change(node)
         self.capacity.bind(node, requests)
         self._put_room(node, self.numbers.find(node))
 
     def unbind(self, node: str, requests: Resources) -> None:
         """Count it no more."""
+        self._will_change(node)
         self.capacity.unbind(node, requests)
         self._put_room(node, self.numbers.find(node))
 
     def rebook(self, bookings: Sequence[tuple[Resources, Sequence[str]]]) -> Slices:
-        """Book the pods that are on their way, each on the first of its nodes with room."""
+        """Book the pods that are on their way, each on the first of its nodes with room; the first step of a pass."""
+        for node in self.capacity.booked:
+            self._will_change(node)
         for node in self.capacity.rebook(bookings):
             self._mark_free(node)
             yield
+        self._note_more()
 
     def refresh(self, now: float) -> Slices:
         """Give up nodes that have been silent for too long."""
@@ -178,6 +185,18 @@ class GateIndex:
         if at is not None:
             for room in self._rooms.values():
                 room.put(at, node, self.capacity)
+
+    def _will_change(self, node: str) -> None:
+        self._before.setdefault(node, self.capacity.free(node))
+
+    def _note_more(self) -> None:
+        """Have gangs tried again where a node has room for more of them than after the last pass, and had for some."""
+        for node, before in self._before.items():
+            at, free = self.numbers.find(node), self.capacity.free(node)
+            if at is not None and free is not None and (before is None or free.exceeds(before)):
+                for room in self._rooms.values():
+                    room.note_more(at)
+        self._before.clear()
 
     def _mark_free(self, node: str) -> None:
         at = self.numbers.find(node)

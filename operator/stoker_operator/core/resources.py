@@ -47,6 +47,12 @@ class Resources:
         others = ((self.extended.get(name, 0), count) for name, count in request.extended.items())
         return min([most, *(free // asked for free, asked in (*plain, *others) if asked)])
 
+    def exceeds(self, other: "Resources") -> bool:
+        """Tell whether it is more of anything."""
+        names = {*self.extended, *other.extended}
+        extended = any(self.extended.get(name, 0) > other.extended.get(name, 0) for name in names)
+        return extended or self.cpu_milli > other.cpu_milli or self.memory > other.memory or self.pods > other.pods
+
     def covers(self, request: "Resources") -> bool:
         """Tell whether a pod with this request fits. As in the scheduler, what is not asked for is not compared."""
         plain = (

@@ -29,6 +29,11 @@ class PodRoom(NodeSets):
         self.mark("unbooked", at, capacity.fits_unbooked(self.requests, node))
         self.mark_free(at, node, capacity)
 
+    def note_more(self, at: int) -> None:
+        """Note that there is more room than before, on a node that may have had room for one pod already."""
+        if self.free >> at & 1:
+            self.grown = self._changes.tick
+
     def mark_free(self, at: int, node: str, capacity: FreeCapacity) -> None:
         """Take over what is free on a node."""
         self.mark("free", at, capacity.fits(self.requests, node))

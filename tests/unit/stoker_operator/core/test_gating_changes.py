@@ -64,6 +64,25 @@ def test_a_gang_is_tried_again_when_there_is_room_for_all() -> None:
     assert [one.pod.name for one in decided_by(gating, NOW).releases] == ["w0", "w1"]
 
 
+def test_a_gang_is_tried_again_when_a_node_with_room_for_one_of_it_gets_room_for_all() -> None:
+    pods = [held(name, gang="g", gang_size=2) for name in ("w0", "w1")]
+    gating = filled(cluster(dataset(scheduling=REQUIRE), node("a", slots=2), holding("a"), BUSY, *pods))
+    assert not decided_by(gating, NOW).releases
+    gating.put_pod(BUSY.key, None)
+    assert [one.pod.name for one in decided_by(gating, NOW).releases] == ["w0", "w1"]
+
+
+def test_a_gang_is_not_tried_again_when_what_is_on_its_way_arrives(looks: mock.Mock) -> None:
+    pods = [held(f"w{number}", gang="g", gang_size=4) for number in range(4)]
+    coming = replace(BUSY, node="", phase="Pending")
+    gating = filled(cluster(dataset(scheduling=REQUIRE), node("a", slots=4), holding("a"), coming, *pods))
+    assert not decided_by(gating, NOW, {BUSY.uid: ("a",)}).releases
+    gating.put_pod(BUSY.key, BUSY)
+    looks.reset_mock()
+    assert not decided_by(gating, NOW).releases
+    assert looks.call_count == 0
+
+
 def test_a_gang_is_not_tried_again_while_room_only_gets_less(looks: mock.Mock) -> None:
     pods = [held(name, gang="g", gang_size=2) for name in ("w0", "w1")]
     gating = waiting_for_room(*pods)

@@ -1,4 +1,4 @@
-"""How many pods have room in an amount of resources."""
+"""Amounts of resources: how many pods have room in one, and which of two is more of anything."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,3 +30,10 @@ def test_as_many_fit_as_would_one_after_the_other(free: Resources, request: Reso
     assert free.room_for(request, most) == fitting
     if fitting:
         assert free.minus(request.times(fitting)) == left
+
+
+@given(AMOUNTS, AMOUNTS)
+def test_an_amount_exceeds_another_where_it_is_more_of_anything(one: Resources, other: Resources) -> None:
+    difference = one.minus(other)
+    parts = (difference.cpu_milli, difference.memory, difference.pods, *difference.extended.values())
+    assert one.exceeds(other) is any(part > 0 for part in parts)
