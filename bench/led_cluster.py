@@ -221,7 +221,8 @@ def _named(body: Object) -> Object:
 
 def _wire(cache: NodeCache) -> Object:
     status = cache.status.model_dump(by_alias=True, exclude_defaults=True, mode="json")
-    return {"metadata": cache.metadata.wire(), "spec": cache.spec.wire(), "status": status}
+    spec = cache.spec.wire(shared_neighbours=cache.status.shared_neighbours)
+    return {"metadata": cache.metadata.wire(), "spec": spec, "status": status}
 
 
 def _line(kind: str, raw: object) -> str:
@@ -255,5 +256,6 @@ def _warm_cache(node: str, held: Sequence[tuple[Dataset, str]]) -> NodeCache:
         answer = {"id": listing, "version": _VERSION, "files": 1000, "bytes": _SIZE}
         rows.append(row | ({"listing": answer} if listing else {}))
     status = {"availableBytes": 1 << 40, "address": f"{node}.example:8081", "inventory": True, "datasets": rows}
+    status["sharedNeighbours"] = True
     raw = {"metadata": {"name": node, "uid": node}, "spec": {"datasets": entries}, "status": status}
     return NodeCache.model_validate(raw)

@@ -89,7 +89,8 @@ def _node_cache(cache: NodeCache) -> Object:
     name = cache.metadata.name
     owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": name}
     metadata = cache.metadata.wire() | {"ownerReferences": [owner]}
-    body = _written({"metadata": metadata, "spec": cache.spec.wire()}, "stoker", "sidecar")
+    spec = cache.spec.wire(shared_neighbours=cache.status.shared_neighbours)
+    body = _written({"metadata": metadata, "spec": spec}, "stoker", "sidecar")
     return body | {"status": cache.status.wire()} if cache.status.inventory else body
 
 
