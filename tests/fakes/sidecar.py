@@ -118,6 +118,7 @@ class FakeSidecar:
         self._disk = {entry.uid: self._row(entry) for entry in spec} | left
         status = NodeCacheStatus(
             address=f"{self.node}:8081",
+            shared_neighbours=True,
             capacity_bytes=10**12,
             available_bytes=10**12,
             inventory=True,
