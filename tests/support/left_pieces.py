@@ -7,11 +7,12 @@ from stoker_sidecar.fetcher.download.neighbours import Having
 from stoker_sidecar.fetcher.download.node_division import Division
 from stoker_sidecar.fetcher.download.others_having import OthersHaving
 from stoker_sidecar.fetcher.download.others_shares import OthersShares
-from stoker_sidecar.fetcher.download.parts import CHUNK
+from stoker_sidecar.fetcher.download.parts import CHUNK, PartFile
 from stoker_sidecar.fetcher.download.pieces_left import PiecesLeft
 from stoker_sidecar.fetcher.download.wishes import Wish
 from stoker_sidecar.version.piece_maps import PieceMap
 from tests.support.divided_version import DividedVersion, PlayedNeighbours
+from tests.support.waiting import eventually
 
 A = "a:1"
 # Two files of four pieces each, of which the last one is short, and a small file beside them.
@@ -31,6 +32,15 @@ class Left:
         self.copies: GivenCopies = version.copies(self.having)
         self.others = OthersShares(self.division, version.clock)
         self.alive = {A}
+
+    async def last_piece(self) -> PartFile:
+        """Have the last piece of the first file here: nothing is fetched ahead of who reads that."""
+        fetching, entry = self.version.fetching, self.version.entry("model-0")
+        await self.version.node.read(self.version.digest, entry.ino, 3 * CHUNK, 3)
+        part = fetching.version.parts[entry.ino]
+        # Who brings it has an end to come to once it is here.
+        await eventually(lambda: part.chunks[3] == 1 and not fetching.is_on_its_way(entry.ino, 3))
+        return part
 
     def pieces(self) -> PiecesLeft:
         manifest = self.version.fetching.version.manifest

@@ -7,7 +7,6 @@ import pytest
 from stoker_sidecar.fetcher.core.division import HAD, HELD
 from stoker_sidecar.fetcher.core.givers import Gift
 from stoker_sidecar.fetcher.download.neighbours import Came
-from stoker_sidecar.fetcher.download.parts import CHUNK, PartFile
 from stoker_sidecar.fetcher.download.wishes import Wish
 from tests.support.divided_version import DividedVersion, open_divided
 from tests.support.left_pieces import ALL_OWN, MODELS, A, Left
@@ -22,16 +21,6 @@ async def fail(left: Left, chunk: int, came: Came = Came.NOTHING) -> None:
     left.neighbours.given.set()
     left.copies.ask(Wish(left.version.entry("model-0"), chunk), A)
     await eventually(lambda: len(left.copies) == 0)
-
-
-async def last_piece(left: Left) -> PartFile:
-    """Have the last piece of the first file here: nothing is fetched ahead of who reads that."""
-    entry = left.version.entry("model-0")
-    await left.version.node.read(left.version.digest, entry.ino, 3 * CHUNK, 3)
-    part = left.version.fetching.version.parts[entry.ino]
-    # Who brings it has an end to come to once it is here.
-    await eventually(lambda: part.chunks[3] == 1 and not left.version.fetching.is_on_its_way(entry.ino, 3))
-    return part
 
 
 async def test_what_a_node_gave_wrong_comes_from_the_source(left: Left) -> None:
@@ -59,12 +48,12 @@ async def test_what_came_after_all_is_not_asked_for(left: Left) -> None:
     left.said("model-0", bytes([0, 0, 0, HAD]))
     await fail(left, 3, Came.WRONG)
     assert ("model-0", 3) in left.own
-    await last_piece(left)
+    await left.last_piece()
     assert (left.own, left.given) == (ALL_OWN, [])
 
 
 async def test_what_was_doubted_comes_from_the_source(left: Left) -> None:
-    part = await last_piece(left)
+    part = await left.last_piece()
     left.said("model-0", bytes([HAD] * 4))
     part.doubted.add(1)
     assert left.own == [("model-0", 1), *ALL_OWN[2:]]
@@ -72,7 +61,7 @@ async def test_what_was_doubted_comes_from_the_source(left: Left) -> None:
 
 
 async def test_what_was_doubted_comes_from_the_source_though_it_might_be_asked_for_once_more(left: Left) -> None:
-    part = await last_piece(left)
+    part = await left.last_piece()
     left.said("model-0", bytes([HAD] * 4))
     await fail(left, 1)
     part.doubted.add(1)
@@ -84,7 +73,7 @@ async def test_what_was_doubted_comes_from_the_source_though_it_might_be_asked_f
 async def test_a_piece_of_a_file_that_was_wrong_is_given_again_by_who_has_it_from_the_source(
     left: Left, said: int, given: list[tuple[str, int]]
 ) -> None:
-    part = await last_piece(left)
+    part = await left.last_piece()
     left.said("model-0", bytes([said, 0, 0, 0]))
     part.replaced[0] = Gift("b:1", True), b"crc"
     assert left.given == given
@@ -92,7 +81,7 @@ async def test_a_piece_of_a_file_that_was_wrong_is_given_again_by_who_has_it_fro
 
 
 async def test_what_is_here_of_a_file_that_is_not_kept_comes_once_more_from_the_source(left: Left) -> None:
-    part = await last_piece(left)
+    part = await left.last_piece()
     part.kept = False
     left.said("model-0", bytes([HAD] * 4))
     assert left.own == [*(("model-0", chunk) for chunk in range(4)), *ALL_OWN[2:]]

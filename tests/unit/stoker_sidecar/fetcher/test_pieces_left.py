@@ -101,10 +101,7 @@ async def test_who_does_not_get_on_is_not_waited_for(left: Left) -> None:
 
 
 async def test_a_file_that_is_all_here_and_was_not_moved_into_the_tree_is_asked_for_once_more(left: Left) -> None:
-    entry = left.version.entry("model-0")
-    await left.version.node.read(left.version.digest, entry.ino, 3 * CHUNK, 3)
-    part = left.version.fetching.version.parts[entry.ino]
-    await eventually(lambda: part.chunks[3] == 1)
+    part = await left.last_piece()
     part.held |= {0, 1, 2}
     assert left.own == [("model-0", 3), *ALL_OWN[2:]]
     part.promoting = True
@@ -112,23 +109,17 @@ async def test_a_file_that_is_all_here_and_was_not_moved_into_the_tree_is_asked_
 
 
 async def test_where_all_of_such_a_file_came_from_others_its_first_piece_is(left: Left) -> None:
-    entry = left.version.entry("model-0")
-    await left.version.node.read(left.version.digest, entry.ino, 3 * CHUNK, 3)
-    part = left.version.fetching.version.parts[entry.ino]
-    await eventually(lambda: part.chunks[3] == 1)
+    part = await left.last_piece()
     part.chunks[:] = bytes(4)
     part.held |= {0, 1, 2, 3}
     assert left.own == [("model-0", 0), *ALL_OWN[2:]]
 
 
 async def test_a_file_that_is_being_proven_is_left_alone(left: Left) -> None:
-    entry = left.version.entry("model-0")
-    await left.version.node.read(left.version.digest, entry.ino, 3 * CHUNK, 3)
-    part = left.version.fetching.version.parts[entry.ino]
-    await eventually(lambda: part.chunks[3] == 1)
+    part = await left.last_piece()
     part.held |= {0, 1, 2}
     proving = asyncio.create_task(asyncio.sleep(0, True))
-    left.version.fetching.from_others._settling[proving] = entry.ino
+    left.version.fetching.from_others._settling[proving] = left.version.entry("model-0").ino
     assert left.own == ALL_OWN[2:]
     del left.version.fetching.from_others._settling[proving]
     assert left.own == [("model-0", 3), *ALL_OWN[2:]]
