@@ -1,5 +1,6 @@
 """Runs `stoker mount` for a test as a person does, and leaves neither a process nor a mount behind."""
 
+import json
 import os
 import shutil
 import signal
@@ -10,9 +11,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from stoker_sidecar.linux import mountinfo
+from stoker_sidecar.local.report import Report, read_report
+from stoker_sidecar.local.session import all_sessions
 from tests.support.keeper import clear_mounts, mounts_below
 from tests.support.s3 import CREDENTIALS, S3Server
 from tests.support.waiting import wait_until
@@ -119,6 +122,16 @@ class StokerMount:
             *map(str, self.processes()),
             *map(str, self.runs.glob("*/*")),
         ]
+
+    def report(self) -> Report:
+        """Return what the one mount says of itself."""
+        (session,) = all_sessions(self.runs)
+        return read_report(session.run.report)
+
+    def top(self) -> list[dict[str, Any]]:
+        """Return the rows of `stoker top --mount`."""
+        rows: list[dict[str, Any]] = json.loads(self.run("top", "--mount", str(self.data), "-o", "json").stdout)
+        return rows
 
     def processes(self) -> list[int]:
         """List all processes of the keepers' sessions, whether the keepers still answer or not.

@@ -6,13 +6,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
 from stoker_orders.predictors.samplers import SAMPLERS, SamplerName
-from stoker_sidecar.local.report import Report, read_report
-from stoker_sidecar.local.session import all_sessions
 from tests.support.s3 import S3Server
 from tests.support.stoker_mount import SECONDS, StokerMount
 from tests.support.waiting import wait_until
@@ -59,27 +56,17 @@ def reading(stoker: StokerMount, samples: list[int], pattern: str = "train/*/*")
             process.kill()
 
 
-def report(stoker: StokerMount) -> Report:
-    (session,) = all_sessions(stoker.runs)
-    return read_report(session.run.report)
-
-
-def top(stoker: StokerMount) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = json.loads(stoker.run("top", "--mount", str(stoker.data), "-o", "json").stdout)
-    return rows
-
-
 @pytest.mark.usefixtures("fuse_for_all")
 @pytest.mark.parametrize("user", [0, NOBODY])
 def test_of_a_mount_that_is_whole_what_comes_next_is_read_into_memory(server: S3Server, user: int) -> None:
     with StokerMount(server, uid=user) as stoker:
         stoker.mount("--warm", "--sampling", sampling())
         with reading(stoker, order()):
-            wait_until(lambda: report(stoker).order.message.endswith("read ahead from the disk into memory"), SECONDS)
-            seen = report(stoker).order
+            wait_until(lambda: stoker.report().order.message.endswith("read ahead from the disk into memory"), SECONDS)
+            seen = stoker.report().order
             assert (seen.state, seen.agreement) == ("Known", 100)
             if not user:  # a row is there within 10 s, whoever mounts
-                wait_until(lambda: [row.get("order") for row in top(stoker)] == ["Known"], SECONDS)
+                wait_until(lambda: [row.get("order") for row in stoker.top()] == ["Known"], SECONDS)
         stoker.umount()
         assert not stoker.leftovers()
 
@@ -89,10 +76,10 @@ def test_of_a_cold_mount_what_comes_next_is_fetched_before_it_is_asked_for(serve
     with StokerMount(server, uid=NOBODY) as stoker:
         stoker.mount("--sampling", sampling())
         with reading(stoker, order()[:150]):
-            wait_until(lambda: report(stoker).order.state == "Known", SECONDS)
+            wait_until(lambda: stoker.report().order.state == "Known", SECONDS)
 
             def fetched() -> int:
-                row = report(stoker).row
+                row = stoker.report().row
                 return row.warm_files if row is not None else 0
 
             wait_until(lambda: fetched() == COUNT, SECONDS)
@@ -103,10 +90,10 @@ def test_of_a_cold_mount_what_comes_next_is_fetched_before_it_is_asked_for(serve
 def test_another_seed_is_found_wrong_and_said_in_the_foreground(server: S3Server) -> None:
     with StokerMount(server, uid=NOBODY) as stoker:
         command = stoker.start("mount", "s3://data/set", str(stoker.data), "-f", "--warm", "--sampling", sampling(99))
-        wait_until(lambda: stoker.mode() != "" and report(stoker).known, SECONDS)
+        wait_until(lambda: stoker.mode() != "" and stoker.report().known, SECONDS)
         with reading(stoker, order()):
-            wait_until(lambda: report(stoker).order.state == "Wrong", SECONDS)
-        assert "look at sampler, seed" in report(stoker).order.message
+            wait_until(lambda: stoker.report().order.state == "Wrong", SECONDS)
+        assert "look at sampler, seed" in stoker.report().order.message
         assert command.stderr is not None
         assert any("order: Wrong: read " in line for line in command.stderr)
 
@@ -119,8 +106,8 @@ def test_shards_of_unequal_counts_are_known_by_their_index(server: S3Server) -> 
     with StokerMount(server, uid=NOBODY) as stoker:
         stoker.mount("--sampling", json.dumps(said))
         with reading(stoker, shards * EPOCHS, "shards/*.tar"):
-            wait_until(lambda: report(stoker).order.state == "Known", SECONDS)
-            assert report(stoker).order.agreement == 100
+            wait_until(lambda: stoker.report().order.state == "Known", SECONDS)
+            assert stoker.report().order.agreement == 100
         assert stoker.run("umount", str(stoker.data)).returncode == 0
 
 

@@ -6,11 +6,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
-from stoker_sidecar.local.report import Report, read_report
 from stoker_sidecar.local.session import all_sessions
 from tests.support.s3 import S3Server
 from tests.support.stoker_mount import SECONDS, StokerMount
@@ -73,25 +71,15 @@ def mounted(stoker: StokerMount, *options: str) -> str:
     return str(json.loads(last)["reportSocket"])
 
 
-def report(stoker: StokerMount) -> Report:
-    (session,) = all_sessions(stoker.runs)
-    return read_report(session.run.report)
-
-
-def top(stoker: StokerMount) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = json.loads(stoker.run("top", "--mount", str(stoker.data), "-o", "json").stdout)
-    return rows
-
-
 @pytest.mark.usefixtures("fuse_for_all")
 def test_the_order_of_a_program_is_known_and_what_comes_next_is_fetched(server: S3Server) -> None:
     with StokerMount(server, uid=NOBODY) as stoker, training(stoker, mounted(stoker)) as program:
-        wait_until(lambda: report(stoker).order.source == "Report", SECONDS)
+        wait_until(lambda: stoker.report().order.source == "Report", SECONDS)
         program.read(SOME)
-        wait_until(lambda: report(stoker).order.state == "Known", SECONDS)
+        wait_until(lambda: stoker.report().order.state == "Known", SECONDS)
 
         def fetched() -> int:
-            row = report(stoker).row
+            row = stoker.report().row
             return row.warm_files if row is not None else 0
 
         wait_until(lambda: fetched() == COUNT, SECONDS)
@@ -101,11 +89,11 @@ def test_the_order_of_a_program_is_known_and_what_comes_next_is_fetched(server: 
 def test_of_a_mount_that_is_whole_it_is_read_into_memory_and_shown(server: S3Server) -> None:
     with StokerMount(server) as stoker:
         with training(stoker, mounted(stoker, "--warm")) as program:
-            wait_until(lambda: report(stoker).order.source == "Report", SECONDS)
+            wait_until(lambda: stoker.report().order.source == "Report", SECONDS)
             program.read(30 * COUNT)
-            wait_until(lambda: report(stoker).order.message.endswith("read ahead from the disk into memory"), SECONDS)
-            wait_until(lambda: [row.get("order") for row in top(stoker)] == ["Known"], SECONDS)
-            (row,) = top(stoker)
+            wait_until(lambda: stoker.report().order.message.endswith("read ahead from the disk into memory"), SECONDS)
+            wait_until(lambda: [row.get("order") for row in stoker.top()] == ["Known"], SECONDS)
+            (row,) = stoker.top()
             assert (row["orderSource"], row["phase"], row["epochs"], row["framework"]) == (
                 "Report",
                 "Training",
@@ -118,6 +106,6 @@ def test_of_a_mount_that_is_whole_it_is_read_into_memory_and_shown(server: S3Ser
 
 def test_a_mount_that_nobody_looks_at_has_no_socket(stoker: StokerMount) -> None:
     stoker.mount()
-    assert report(stoker).report_socket == ""
+    assert stoker.report().report_socket == ""
     (session,) = all_sessions(stoker.runs)
     assert not session.run.reports.exists()
