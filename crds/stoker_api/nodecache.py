@@ -105,7 +105,7 @@ class NodeCacheSpec(Model):
         """
         blocks = shared_by(self.datasets) if shared_neighbours else ()
         spared = {at for block in blocks for at in block.rows}
-        rows = (_row(row, ROW_FIELDS if at in spared else None) for at, row in enumerate(self.datasets))
+        rows = (_row(row, ROW_FIELDS if at in spared else set()) for at, row in enumerate(self.datasets))
         rest = self.model_dump(by_alias=True, exclude_defaults=True, mode="json", exclude={"datasets"})
         shared = {"neighbourhoods": [block.wire() for block in blocks]} if blocks else {}
         return {"datasets": list(rows)} | shared | rest
@@ -120,8 +120,7 @@ def spread_spec(given: Mapping[str, Any]) -> Mapping[str, Any]:
     return rest | {"datasets": spread(rows, blocks)}
 
 
-def _row(row: NodeDataset, exclude: frozenset[str] | None) -> dict[str, object]:
-    left_out = None if exclude is None else set(exclude)
+def _row(row: NodeDataset, left_out: set[str]) -> dict[str, object]:
     return row.model_dump(by_alias=True, exclude_none=True, exclude_defaults=True, mode="json", exclude=left_out)
 
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from stoker_api.meta import Model
 from stoker_api.node_dataset import NeighbourGroups, NodeDataset, Peers, Position
 
-ROW_FIELDS = frozenset({"peers", "position", "groups"})  # of a row, which are here instead
+ROW_FIELDS = {"peers", "position", "groups"}  # of a row, which are here instead
 
 
 class SharedNeighbours(Model):

@@ -87,7 +87,7 @@ class GateIndex:
         for node in self.capacity.rebook(bookings):
             self._mark_free(node)
             yield
-        self._note_more()
+        yield from self._note_more()
 
     def refresh(self, now: float) -> Slices:
         """Give up nodes that have been silent for too long."""
@@ -189,14 +189,15 @@ class GateIndex:
     def _will_change(self, node: str) -> None:
         self._before.setdefault(node, self.capacity.free(node))
 
-    def _note_more(self) -> None:
+    def _note_more(self) -> Slices:
         """Have gangs tried again where a node has room for more of them than after the last pass, and had for some."""
-        for node, before in self._before.items():
+        while self._before:
+            node, before = self._before.popitem()
             at, free = self.numbers.find(node), self.capacity.free(node)
             if at is not None and free is not None and (before is None or free.exceeds(before)):
                 for room in self._rooms.values():
                     room.note_more(at)
-        self._before.clear()
+            yield
 
     def _mark_free(self, node: str) -> None:
         at = self.numbers.find(node)

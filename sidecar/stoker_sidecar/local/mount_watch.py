@@ -93,18 +93,21 @@ class MountWatch:
             files=lambda: {UID: framework()} if framework() else {},
         )
         self._trials = RuleTrials(source, plan, self.learning, self._workloads.known)
-        times, uri = WindowTimes(spec.tuning_window / 2, spec.tuning_window / 2), spec.source.uri
-        self._numbers = NumberTrials(
+        times = WindowTimes(spec.tuning_window / 2, spec.tuning_window / 2)
+        self._numbers = self._number_trials(times)
+        turns = max(MOST_TURNS, times.turns_a_minute)
+        self._acting = NodeActing(plan, folders, self._numbers, self._workloads.known, system, most_turns=turns)
+
+    def _number_trials(self, times: WindowTimes) -> NumberTrials:
+        return NumberTrials(
             self._trials,
             self.learning,
-            lambda uid: uri,
+            lambda uid: self._spec.source.uri,
             self.observation.workloads.read_count,
-            plan.changes,
+            self._plan.changes,
             self._trials.is_settled,
             times,
         )
-        turns = max(MOST_TURNS, times.turns_a_minute)
-        self._acting = NodeActing(plan, folders, self._numbers, self._workloads.known, system, most_turns=turns)
 
     @property
     def tuner(self) -> Tuner:
