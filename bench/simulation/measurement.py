@@ -3,9 +3,10 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import cycle, islice
 
 from bench.errors import BenchError
 from bench.measure import MIB
@@ -34,7 +35,8 @@ OPERATOR, WEBHOOK, PODS, DATASET = "operator", "webhook", "pods", "Dataset"
 _PATIENCE = 900.0  # seconds, in a small cluster
 _WRITES_OF_ONE = 10  # that the operator may have to make for a node, at the rate that it keeps to
 _REPORT_SECONDS = 60.0
-_IDLE_SECONDS = 5.0
+_IDLE_SECONDS = 4.0
+_TOGETHER, _APART = 8, 0.5  # changes that are counted together, and seconds between two: each has passes of its own
 _CHURN = 0.1 / 60  # of the nodes, a second
 _REVIEWS = 50.0  # a second
 _NODES_OF_ONE = 5  # for each Dataset of some nodes
@@ -156,27 +158,44 @@ class Measurement:
         return name not in self.seen.datasets
 
     async def _changes(self) -> None:
-        """Let one node after the other report something, the next when the operator is quiet again."""
+        """Let some nodes after each other report something, again and again, with a look at an idle operator between.
+
+        One report costs less than what the operator takes by itself in the second around it, which comes in bursts. So
+        several are counted together, against the idle windows right before and after them.
+        """
         await self._quiet()
         await asyncio.to_thread(lambda: self.player.ask(hasty=True))  # one report at a time: its turn is of no matter
-        idle = await self._idle()
-        self._row(OPERATOR, "% of a CPU while nothing happens", (100 * idle,))
-        nodes = self._chance.sample(self._honest(), 2 * self.plane.changes)
-        shifts, losses = nodes[: self.plane.changes], nodes[self.plane.changes :]
-        spent = [MS * await self._cost(partial(self.player.ask, shift=[node]), 1, idle) for node in shifts]
-        self._row(OPERATOR, "CPU ms of one report of free space", spent)
-        spent = [MS * await self._cost(partial(self.player.ask, lose=[node]), 2, idle) for node in losses]
+        honest = self._honest()
+        nodes = cycle(self._chance.sample(honest, len(honest)))
+        idle = [await self._idle()]
+        spent = await self._costs(lambda node: self.player.ask(shift=[node]), 1, nodes, idle)
+        self._row(OPERATOR, "CPU ms of one report of free space", spent, f"of {_TOGETHER} after each other")
+        spent = await self._costs(lambda node: self.player.ask(lose=[node]), 2, nodes, idle)
         self._row(OPERATOR, "CPU ms of one refetch", spent, "two reports, and what the Dataset says of them")
+        self._row(OPERATOR, "% of a CPU while nothing happens", [100 * one for one in idle])
         await asyncio.to_thread(lambda: self.player.ask(hasty=False))
 
-    async def _cost(self, change: Callable[[], object], reports: int, idle: float) -> float:
-        """Return the CPU seconds that the operator takes for a change, of which sidecars write so many reports."""
-        began, cpu = time.monotonic(), self.operator.cpu()
-        before = await asyncio.to_thread(self.player.written)
-        await asyncio.to_thread(change)
-        await self._until_written(before + reports)
-        await self._quiet()
-        return max(0.0, self.operator.cpu() - cpu - idle * (time.monotonic() - began))
+    async def _costs(
+        self, change: Callable[[str], object], reports: int, nodes: Iterator[str], idle: list[float]
+    ) -> list[float]:
+        """Return the CPU milliseconds that the operator takes for a change of one node, each time of some nodes.
+
+        Sidecars write so many ``reports`` of a change; ``idle`` gets the share of a CPU in each window between.
+        """
+        costs = []
+        for _ in range(self.plane.changes):
+            began, cpu = time.monotonic(), self.operator.cpu()
+            before = await asyncio.to_thread(self.player.written)
+            changed = list(islice(nodes, _TOGETHER))
+            for node in changed:
+                await asyncio.to_thread(change, node)
+                await asyncio.sleep(_APART)
+            await self._until_written(before + reports * len(changed))
+            await self._quiet()
+            taken, spent = time.monotonic() - began, self.operator.cpu() - cpu
+            idle.append(await self._idle())
+            costs.append(MS * (spent - taken * (idle[-2] + idle[-1]) / 2) / len(changed))
+        return costs
 
     async def _until_written(self, reports: int) -> None:
         began = time.monotonic()

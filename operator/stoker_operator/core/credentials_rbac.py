@@ -93,26 +93,28 @@ class KeptReaders:
     def __init__(self) -> None:
         self._node_caches: Mapping[str, NodeCache] = {}
         self._known_nodes: Mapping[str, NodeView] = {}
-        self._plans: dict[str, DatasetPlan] = {}
         self._by_node: Final[dict[str, frozenset[NamedCredentials]]] = {}
         self._by_plan: Final[dict[str, tuple[frozenset[NamedCredentials], tuple[str, ...]]]] = {}
         self._nodes: Final[dict[NamedCredentials, set[str]]] = {}  # that have it
         self._coming: Final[dict[NamedCredentials, dict[str, tuple[str, ...]]]] = {}  # by Dataset, that are to have it
 
     def update(
-        self, view: ClusterView, plans: Mapping[str, DatasetPlan]
+        self, view: ClusterView, plans: Mapping[str, DatasetPlan], datasets: Iterable[str]
     ) -> Generator[None, None, set[NamedCredentials]]:
-        """Take over what nodes have and are to have, in steps; gives what other nodes may read now."""
+        """Take over what nodes have and are to have, in steps; gives what other nodes may read now.
+
+        ``datasets``: keys of those whose plans may be others than the last time.
+        """
         changed = set[NamedCredentials]()
         nodes = {*changed_keys(self._node_caches, view.node_caches), *changed_keys(self._known_nodes, view.nodes)}
         for node in nodes:
             cache = view.node_caches.get(node) if node in view.nodes else None
             changed.update(self._note_node(node, cache))
             yield
-        for key in changed_keys(self._plans, plans):
+        for key in datasets:
             changed.update(self._note_plan(key, plans.get(key)))
             yield
-        self._node_caches, self._known_nodes, self._plans = view.node_caches, view.nodes, dict(plans)
+        self._node_caches, self._known_nodes = view.node_caches, view.nodes
         return changed
 
     def nodes(self, named: NamedCredentials) -> frozenset[str]:

@@ -1,6 +1,6 @@
 """One pass over a snapshot: everything that is decided about all Datasets, in one value."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
@@ -39,6 +39,7 @@ class Decision:
     nodes: NodePlans
     look_again: float | None  # seconds since the epoch
     spoiled: Spoiled  # Datasets for which something could not be worked out, with the sentence
+    changed: Collection[str]  # keys of Datasets of which anything may be another than in the decision before this one
 
     def status(self, key: str, note: str, troubles: Sequence[str], now: float) -> DatasetStatus:
         """Return the status that a Dataset should have; ``troubles`` is what could not be written for it."""
@@ -74,23 +75,27 @@ def decide_datasets(
         for key in sorted(placements)
         if (plan := spoiled.attempt(key, partial(plan_of, key, placements[key])))
     }
-    deletions = decide_deletions(view, states, uses, spoiled)
+    everything = {*view.datasets, *view.invalid_datasets}
+    deletions = decide_deletions(view, states, uses, spoiled, everything)
     times = [time for plan in plans.values() for time in plan.times(now)]
     held_back = {key for key, plan in plans.items() if not may_be_given(plan)}
     nodes = plan_nodes(view, plans, states, spoiled, held_back)
-    return Decision(view, states, plans, deletions, nodes, min(times, default=None), spoiled)
+    return Decision(view, states, plans, deletions, nodes, min(times, default=None), spoiled, everything)
 
 
 def decide_deletions(
-    view: ClusterView, states: NodeStates, uses: Mapping[str, tuple[Use, ...]], spoiled: Spoiled
+    view: ClusterView,
+    states: NodeStates,
+    uses: Mapping[str, tuple[Use, ...]],
+    spoiled: Spoiled,
+    keys: Iterable[str],
 ) -> Mapping[str, Deletion]:
-    """Tell of every Dataset that is being deleted how far that is, by key."""
-    metas = {key: one.metadata for key, one in view.datasets.items()}
-    metas |= {key: one.metadata for key, one in view.invalid_datasets.items()}
+    """Tell of every Dataset among the keys that is being deleted how far that is."""
     return {
         key: deletion
-        for key, meta in metas.items()
-        if meta.deletion_timestamp
+        for key in keys
+        if (meta := view.meta(key)) is not None
+        and meta.deletion_timestamp
         and (deletion := spoiled.attempt(key, partial(decide_deletion, view, states, meta.uid, uses.get(key, ()))))
     }
 

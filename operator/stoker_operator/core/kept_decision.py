@@ -11,6 +11,7 @@ from typing import Final
 from stoker_api.origin import origin_names
 from stoker_operator.core.changed_keys import changed_keys, changed_values
 from stoker_operator.core.dataset_decision import Decision, PlanFacts, decide_deletions, make_plan, tuning_of
+from stoker_operator.core.due_times import DueTimes
 from stoker_operator.core.held_states import HeldStates, Moved
 from stoker_operator.core.kept_entries import KeptEntries
 from stoker_operator.core.kept_nodes import KeptNodes
@@ -28,6 +29,7 @@ _AT_ONCE = 4  # NodeCaches of one step: a millisecond or two
 _MANY = 50  # nodes of a Dataset that is a step of its own; others are one together
 Wanted = Mapping[str, frozenset[str]]
 Versions = Mapping[str, Mapping[str, frozenset[str]]]
+AskedAnew = Callable[[], Collection[str] | None]
 
 
 class KeptDecision:
@@ -51,7 +53,9 @@ class KeptDecision:
         self._queued: frozenset[str] = frozenset()
         self._keys: Final[dict[str, str]] = {}  # of UIDs
         self._closed: frozenset[str] = frozenset()  # keys of which nodes are told nothing new
-        self._passed = 0.0  # when the last pass was, in seconds since the epoch
+        self._times: Final = DueTimes()
+        self._deleting: Final[set[str]] = set()  # keys of Datasets that are being deleted
+        self._spoiled: Collection[str] = ()  # keys, in the last pass
         # By UID. What says it elsewhere may wait long to be written, and must not be asked for anew meanwhile.
         self.asked: Final[dict[str, AskedListing]] = {}
 
@@ -62,10 +66,12 @@ class KeptDecision:
         now: float,
         may_be_given: Callable[[DatasetPlan], bool] = lambda _: True,
         versions: Versions = MappingProxyType({}),
+        asked_anew: AskedAnew = lambda: None,
     ) -> Generator[None, None, Decision]:
         """Decide in steps of some milliseconds; the arguments are those of ``decide_datasets``.
 
-        What it returns is right until the next step of the next pass.
+        ``asked_anew()``: keys of Datasets whose plans are the same, and about which ``may_be_given`` is asked again all
+        the same; None: of all. What it returns is right until the next step of the next pass.
         """
         old, spoiled = self._view, Spoiled()
         self._view = view
@@ -87,7 +93,7 @@ class KeptDecision:
         placed = set[str]()
         yield from self._placements.update(news, spoiled, placed)
         jobs = bool(changed_keys(old.training_jobs, view.training_jobs))
-        stale = {*datasets, *used, *placed, *self._volatile, *self._due(now), *self._retuned(old)}
+        stale = {*datasets, *used, *placed, *self._volatile, *self._times.take(now), *self._retuned(old)}
         elsewhere = came | _readdressed(old, view, caches) | _rezoned(old, view, nodes)
         stale |= self._on_nodes(nodes | elsewhere)
         stale |= self._slowed(old)
@@ -96,15 +102,17 @@ class KeptDecision:
         if pods or jobs:
             stale.update(self._of_tuned_homes(old))
         yield from self._plan(stale, spoiled, now)
-        deletions = decide_deletions(view, self._states, self._uses.uses, spoiled)
-        closed = yield from self._find_closed(may_be_given)
+        self._note_deleting(datasets)
+        deletions = decide_deletions(view, self._states, self._uses.uses, spoiled, self._deleting)
+        closed = yield from self._find_closed(may_be_given, stale, asked_anew())
         told = yield from self._tell(stale | (closed ^ self._closed), closed, moved, elsewhere, spoiled)
         self._closed = closed
         self._volatile.update(spoiled, closed)
         frozen = frozen_uids(view, {*spoiled, *closed})
         plans = yield from self._nodes.update(view, {*told, *caches, *nodes, *self._shared(old)}, frozen)
-        times = [time for plan in self._plans.values() for time in plan.times(now)]
-        return Decision(view, self._states, self._plans, deletions, plans, min(times, default=None), spoiled)
+        changed = {*stale, *self._deleting, *spoiled, *self._spoiled}
+        self._spoiled = tuple(spoiled)
+        return Decision(view, self._states, self._plans, deletions, plans, self._times.first(), spoiled, changed)
 
     # What has to be decided anew
 
@@ -130,15 +138,6 @@ class KeptDecision:
             found.update(self._entries.by_node.get(node, ()))
             found.update(self._keys[uid] for uid in self._states.on_node(node) if uid in self._keys)
         return found
-
-    def _due(self, now: float) -> set[str]:
-        last, self._passed = self._passed, now
-        times = ((key, plan.listing.look_again, plan.due) for key, plan in self._plans.items())
-        return {
-            key
-            for key, again, due in times
-            if (again is not None and again <= now) or (due is not None and last < due <= now)
-        }
 
     def _slowed(self, old: ClusterView) -> set[str]:
         """Return the Datasets whose bucket has asked for less since, or takes all again."""
@@ -190,6 +189,7 @@ class KeptDecision:
                     self.asked.pop(old.dataset.metadata.uid, None)
             self._volatile.discard(key)
             self._named.discard(key)
+            self._times.put(key, ())
             plan = None
             if placement is not None:
                 uses, facts = self._uses.of(key), self._facts.get(key, PlanFacts())
@@ -204,12 +204,26 @@ class KeptDecision:
                 self._states.forget(old.dataset.metadata.uid)
             yield
 
-    def _find_closed(self, may_be_given: Callable[[DatasetPlan], bool]) -> Generator[None, None, frozenset[str]]:
+    def _note_deleting(self, datasets: Iterable[str]) -> None:
+        for key in datasets:
+            meta = self._view.meta(key)
+            if meta is not None and meta.deletion_timestamp:
+                self._deleting.add(key)
+            else:
+                self._deleting.discard(key)
+
+    def _find_closed(
+        self, may_be_given: Callable[[DatasetPlan], bool], stale: Collection[str], anew: Collection[str] | None
+    ) -> Generator[None, None, frozenset[str]]:
         """Return the keys of Datasets of which nodes are told nothing new; each may be a look at all of its nodes."""
-        closed = []
-        for count, (key, plan) in enumerate(self._plans.items()):
+        asked = self._plans if anew is None else {*stale, *anew}
+        closed = {key for key in self._closed if key in self._plans and key not in asked}
+        for count, key in enumerate(asked):
+            plan = self._plans.get(key)
+            if plan is None:
+                continue
             if not may_be_given(plan):
-                closed.append(key)
+                closed.add(key)
             if len(plan.nodes()) > _MANY or not count % _MANY:
                 yield
         return frozenset(closed)
@@ -224,6 +238,7 @@ class KeptDecision:
             self._volatile.add(key)
         if plan.dataset.spec.warm.nodes:
             self._named.add(key)
+        self._times.put(key, plan.times(now))
 
     def _tell(
         self,

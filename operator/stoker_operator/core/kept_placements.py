@@ -57,7 +57,6 @@ class _Kept:
     nodes: frozenset[str]  # of its pods, whether they have a cache or not
     promised: frozenset[str] = frozenset()  # the nodes that its turn gave it, or left it
     asked: Mapping[str, Question] = field(default_factory=dict)
-    asked_everywhere: bool = False
     before: dict[str, Role] | None = None  # its roles before the end of the pass changed them, where it did
     dropped: Mapping[str, int] = field(default_factory=dict)  # bytes by node, for its namespace's quota
 
@@ -77,22 +76,25 @@ class KeptPlacements:
         self._at: Final[dict[str, set[str]]] = {}  # node -> keys of Datasets whose pods are there
         self._askers: Final[dict[str, set[str]]] = {}  # node -> who asked about it
         self._lacking: Final[set[str]] = set()  # who had too few replicas after its turn
+        self._everywhere: Final[set[str]] = set()  # who asked about all nodes
+        self._limited: Final[set[str]] = set()  # whose namespaces have a quota
+        self._dropping: Final[set[str]] = set()  # who gave anything up for it
         self._touched: set[str] = set()  # whose roles the end of the last pass changed
         self._retry: set[str] = set()  # what could not be worked out the last time
         self._left: Final[set[Tenant]] = set()  # tenants with a quota from which a Dataset went
 
     def update(self, news: PlacementNews, spoiled: Spoiled, changed: set[str]) -> Iterator[None]:
         """Take over the news, in steps; ``changed`` gets the keys whose placements are others then."""
-        yield from self._selections.update(news.view, news.nodes, news.now)
+        other = yield from self._selections.update(news.view, news.nodes, news.now)
         shaken = {node for node in {*news.caches, *news.nodes} if self._set_base(news.view, node)}
         gone = {key for key in news.datasets if key not in news.view.datasets}
         yield
-        dirty = self._find_dirty(news, shaken) - gone
+        dirty = self._find_dirty(news, shaken, self._kept if other else ()) - gone
         yield
         for key in gone:
             shaken |= self._forget(key)
         dirty |= self._of_tenants(news, dirty)
-        stale = {key for key, one in self._kept.items() if one.seen != one.draft.selection.version}
+        stale = {key for key, one in self._kept.items() if one.seen != one.draft.selection.version} if other else ()
         yield from self._draw_up(news, dirty, shaken, spoiled)
         asked_again = yield from self._take_turns(news, dirty, shaken, spoiled)
         finished = yield from self._finish(asked_again, spoiled)
@@ -109,9 +111,10 @@ class KeptPlacements:
 
     # Who has to take the turn again
 
-    def _find_dirty(self, news: PlacementNews, shaken: set[str]) -> set[str]:
+    def _find_dirty(self, news: PlacementNews, shaken: set[str], elsewhere: Iterable[str]) -> set[str]:
+        """Return the keys; ``elsewhere``: of those that may have to follow other nodes than their own."""
         datasets = news.view.datasets
-        dirty = set(self._retry)
+        dirty = {*self._retry, *self._everywhere}
         dirty.update(key for key in news.datasets if key in datasets and self._is_other(datasets[key], news))
         for node in news.nodes:
             dirty |= self._at.get(node, set())
@@ -120,9 +123,7 @@ class KeptPlacements:
             key = self._keys.get(uid)
             if key is not None and key not in dirty and not self._adjust(key, rows, news.nodes, shaken):
                 dirty.add(key)
-        for key, one in self._kept.items():
-            if one.asked_everywhere or one.draft.is_outdated(one.seen):
-                dirty.add(key)
+        dirty.update(key for key in elsewhere if self._kept[key].draft.is_outdated(self._kept[key].seen))
         return dirty
 
     def _is_other(self, dataset: Dataset, news: PlacementNews) -> bool:
@@ -163,7 +164,7 @@ class KeptPlacements:
         tenants |= {self._kept[key].draft.share.tenant for key in dirty if key in self._kept}
         refused = news.view.invalid_datasets.values()
         tenants |= {Tenant(one.status.class_name, one.metadata.namespace) for one in refused}
-        limited = {key: one for key, one in self._kept.items() if one.draft.share.limited}
+        limited = {key: self._kept[key] for key in self._limited}
         asking = (one for key, one in limited.items() if one.asked or key in self._lacking)
         tenants |= {one.draft.share.tenant for one in asking}
         self._left.clear()
@@ -219,6 +220,9 @@ class KeptPlacements:
         swap(self._at, old.nodes if old is not None else frozenset(), nodes, key)
         self._keys[meta.uid] = key
         self._kept[key] = new
+        self._everywhere.discard(key)
+        self._dropping.discard(key)
+        _have(self._limited, key, there=share.limited)
         return new
 
     def _take_turns(
@@ -257,11 +261,9 @@ class KeptPlacements:
                 nodes.append(node)
             if count % _AT_ONCE == _AT_ONCE - 1:
                 yield
-        one.promised, one.asked, one.asked_everywhere = promised, room.asked, room.asked_everywhere
-        if one.draft.missing():
-            self._lacking.add(key)
-        else:
-            self._lacking.discard(key)
+        one.promised, one.asked = promised, room.asked
+        _have(self._everywhere, key, there=room.asked_everywhere)
+        _have(self._lacking, key, there=one.draft.missing() > 0)
         return nodes
 
     def _told_otherwise(self, node: str) -> list[str]:
@@ -291,8 +293,8 @@ class KeptPlacements:
         for key in sorted(turns, key=self._positions.__getitem__):
             if self._kept[key].draft.share.limited:
                 self._count(key, spoiled)
-        for one in self._kept.values():
-            for node, freed in one.dropped.items():
+        for key in self._dropping:
+            for node, freed in self._kept[key].dropped.items():
                 room.drop(node, freed)
         for node in {*self._promises.short, *room.taken}:
             self._drop(node, room)
@@ -311,6 +313,7 @@ class KeptPlacements:
         spoiled.attempt(key, partial(draft.count_idle, LastRoom(self._promises)))
         given_up = [node for node in idle if node not in draft.roles]
         self._kept[key].dropped = {node: draft.evictable(draft.held[node]) for node in given_up}
+        _have(self._dropping, key, there=bool(given_up))
 
     def _drop(self, node: str, room: LastRoom) -> None:
         """Have a node that promised more than it has give up idle data, from the end of the line."""
@@ -352,12 +355,19 @@ class KeptPlacements:
         swap(self._askers, frozenset(one.asked), frozenset(), key)
         swap(self._at, one.nodes, frozenset(), key)
         self._keys.pop(one.draft.dataset.metadata.uid, None)
-        self._lacking.discard(key)
-        self._touched.discard(key)
+        for some in (self._lacking, self._touched, self._everywhere, self._limited, self._dropping):
+            some.discard(key)
         self._positions.pop(key, None)
         if one.draft.share.limited:
             self._left.add(one.draft.share.tenant)
         return set(one.promised)
+
+
+def _have(keys: set[str], key: str, *, there: bool) -> None:
+    if there:
+        keys.add(key)
+    else:
+        keys.discard(key)
 
 
 def _tenant(view: ClusterView, key: str) -> Tenant:

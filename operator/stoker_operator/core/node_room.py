@@ -1,7 +1,7 @@
 """The room on nodes: which nodes a rule means, and the bytes that each can still take as Datasets take turns."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from typing import Final, Protocol
 
 from stoker_api.dataset import Dataset
@@ -151,12 +151,18 @@ class Selections:
             self._known[rule] = Selection(self._view, rule, self._now)
         return self._known[rule]
 
-    def update(self, view: ClusterView, changed: Collection[str], now: float) -> Iterator[None]:
-        """Take over a later view, in which these nodes or their NodeCaches are others; a step for each selection."""
-        self._view, self._now = view, now
+    def update(self, view: ClusterView, changed: Collection[str], now: float) -> Generator[None, None, bool]:
+        """Take over a later view, in which these nodes or their NodeCaches are others; a step for each selection.
+
+        Tells whether the version of any of them is another one now.
+        """
+        self._view, self._now, moved = view, now, False
         for selection in self._known.values():
+            before = selection.version
             selection.update(view, changed, now)
+            moved = moved or selection.version != before
             yield
+        return moved
 
     def keep_only(self, used: Collection[Selection]) -> None:
         """Forget the rules that no Dataset has any more."""

@@ -210,6 +210,11 @@ class ClusterView:
     origin_policy: OriginPolicy = field(default_factory=OriginPolicy)
     shares: OriginShares = NO_SHARES  # what nodes may ask object stores for
 
+    def meta(self, dataset: str) -> ObjectMeta | None:
+        """Return the metadata of a Dataset, by its key, whether it is taken or not; None where there is none."""
+        found = self.datasets.get(dataset) or self.invalid_datasets.get(dataset)
+        return None if found is None else found.metadata
+
 
 def parse_node(raw: Mapping[str, Any]) -> NodeView:
     """Parse a view of a corev1.Node; ``sidecar_ready`` is filled in by whoever knows the pods."""

@@ -1,10 +1,10 @@
 """The nodes with what their sidecars' pods say of them; a node that is as it was stays the same object."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Final
 
+from stoker_operator.core.changed_keys import ChangeLog, Snapshot, changed_keys
 from stoker_operator.core.views import NodeView, PodView
 from stoker_operator.mirror.leaving_nodes import LeavingNodes
 
@@ -27,8 +27,11 @@ class NodeViews:
         self._leaving: Final = leaving
         self._own_namespace: Final = own_namespace
         self._sidecars: Final[dict[str, PodView]] = {}
-        self._known: dict[str, _ShownNode] = {}
-        self._shown: Mapping[str, NodeView] = MappingProxyType({})
+        self._silences: tuple[set[str], dict[str, float]] | None = None  # as the sidecars' pods are now
+        self._known: Final[dict[str, _ShownNode]] = {}
+        self._rows: Final[dict[str, NodeView]] = {}
+        self._log: Final = ChangeLog()
+        self._shown: Mapping[str, NodeView] = Snapshot(self._rows, self._log)
         self._basis: tuple[Mapping[str, NodeView], float, int] | None = None  # what ``_shown`` was made of
 
     def note_pod(self, old: PodView | None, new: PodView | None) -> None:
@@ -39,43 +42,62 @@ class NodeViews:
         if new is not None and after:
             self._sidecars[new.key] = new
         if before or after:
-            self._basis = None
+            self._basis = self._silences = None
 
     def prepare(self, nodes: Mapping[str, NodeView], heard_since: float) -> Iterator[None]:
         """Do most of what ``current`` does, in steps."""
-        if self._is_current(nodes, heard_since):
-            return
-        ready, silent = self._by_node()
-        for count, (name, node) in enumerate(nodes.items()):
-            self._known[name] = self._show(node, name in ready, silent.get(name, 0.0))
+        for count, name in enumerate(self._stale(nodes, heard_since)):
+            if name in nodes:
+                self._known[name] = self._show(nodes[name])
             if count % _AT_ONCE == _AT_ONCE - 1:
                 yield
 
     def current(self, nodes: Mapping[str, NodeView], heard_since: float) -> Mapping[str, NodeView]:
         """Return the views of these nodes; ``heard_since``: what silences are counted by."""
-        if not self._is_current(nodes, heard_since):
-            ready, silent = self._by_node()
-            self._known = {name: self._show(node, name in ready, silent.get(name, 0.0)) for name, node in nodes.items()}
-            self._shown = MappingProxyType({name: one.shown for name, one in self._known.items()})
-            self._basis = (nodes, heard_since, self._leaving.changes)
+        before = self._log.changes
+        for name in self._stale(nodes, heard_since):
+            self._put(name, nodes.get(name))
+        if self._log.changes != before:
+            self._shown = Snapshot(self._rows, self._log)
+        self._basis = (nodes, heard_since, self._leaving.changes)
         return self._shown
 
-    def _is_current(self, nodes: Mapping[str, NodeView], heard_since: float) -> bool:
-        basis = self._basis
-        return basis is not None and basis[0] is nodes and basis[1:] == (heard_since, self._leaving.changes)
+    def _stale(self, nodes: Mapping[str, NodeView], heard_since: float) -> Iterable[str]:
+        """Return the nodes that may have to be shown otherwise, or no more."""
+        if self._basis is not None and self._basis[1:] == (heard_since, self._leaving.changes):
+            return changed_keys(self._basis[0], nodes)
+        return {**self._rows, **nodes}
+
+    def _put(self, name: str, node: NodeView | None) -> None:
+        if node is None:
+            self._known.pop(name, None)
+            shown = None
+        else:
+            self._known[name] = self._show(node)
+            shown = self._known[name].shown
+        if shown is self._rows.get(name):
+            return
+        self._log.note(name)
+        if shown is None:
+            del self._rows[name]
+        else:
+            self._rows[name] = shown
 
     def _by_node(self) -> tuple[set[str], dict[str, float]]:
         """Return the nodes with a sidecar that is ready, and since when those of others are not."""
-        ready = {pod.node for pod in self._sidecars.values() if pod.ready and not pod.deleting}
-        silent: dict[str, float] = {}
-        for pod in self._sidecars.values():
-            if pod.node not in ready:
-                silent[pod.node] = max(silent.get(pod.node, 0.0), pod.not_ready_since)
-        return ready, silent
+        if self._silences is None:
+            ready = {pod.node for pod in self._sidecars.values() if pod.ready and not pod.deleting}
+            silent: dict[str, float] = {}
+            for pod in self._sidecars.values():
+                if pod.node not in ready:
+                    silent[pod.node] = max(silent.get(pod.node, 0.0), pod.not_ready_since)
+            self._silences = ready, silent
+        return self._silences
 
-    def _show(self, node: NodeView, ready: bool, silent: float) -> _ShownNode:
-        known = self._known.get(node.name)
-        silent, not_ready, leaving = self._heard(silent), self._heard(node.not_ready_since), self._leaving.reason(node)
+    def _show(self, node: NodeView) -> _ShownNode:
+        known, (sidecars, silences) = self._known.get(node.name), self._by_node()
+        ready, silent = node.name in sidecars, self._heard(silences.get(node.name, 0.0))
+        not_ready, leaving = self._heard(node.not_ready_since), self._leaving.reason(node)
         if known is not None and known.node is node:
             shown = known.shown
             before = (shown.sidecar_ready, shown.sidecar_silent_since, shown.not_ready_since, shown.leaving)

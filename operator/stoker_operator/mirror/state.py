@@ -11,6 +11,7 @@ from stoker_api.node_workload import NodeWorkload
 from stoker_api.nodecache import NodeCache
 from stoker_api.trainingjob import TrainingJob
 from stoker_operator.core.admission import AdmissionMemory
+from stoker_operator.core.changed_keys import ChangeLog, Snapshot
 from stoker_operator.core.dataset_classes import InvalidClass
 from stoker_operator.core.kueue_objects import AdmissionCheckView, QueuedWorkload
 from stoker_operator.core.nearness import ClusterNeighbours
@@ -43,11 +44,16 @@ class MirrorTable(Generic[T]):
         self._rows: Final[dict[str, T]] = {}
         self._gone: Final[dict[str, None]] = {}
         self._listeners: Final[list[Listener[T]]] = []
-        self._shown: Mapping[str, T] | None = None  # the last copy, while nothing changed
-        self.changes = 0  # so far: for whoever works something out of all rows
+        self._shown: Snapshot[T] | None = None  # the last copy, while nothing changed
+        self._log: Final = ChangeLog()
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    @property
+    def changes(self) -> int:
+        """How many there were so far: for whoever works something out of all rows."""
+        return self._log.changes
 
     def get(self, key: str) -> T | None:
         """Return what is known of one object."""
@@ -63,7 +69,7 @@ class MirrorTable(Generic[T]):
         before, now = identity_of(old), identity_of(view)
         if view is not None and (now.uid in self._gone or now.is_older_than(before)):
             return
-        if now.version and now == before and old == view:
+        if now.uid and now == before and old == view:
             return  # told by both: what was worked out of the one row holds for the other, and is not worked out again
         if old is not None and before.uid != now.uid:
             self._bury(before.uid)
@@ -90,12 +96,12 @@ class MirrorTable(Generic[T]):
     def snapshot(self) -> Mapping[str, T]:
         """Return what is known now, as one object for as long as that is the same."""
         if self._shown is None:
-            self._shown = MappingProxyType(dict(self._rows))
+            self._shown = Snapshot(self._rows, self._log)
         return self._shown
 
     def _replace(self, key: str, old: T | None, view: T | None) -> None:
         self._shown = None
-        self.changes += 1
+        self._log.note(key)
         if view is None:
             self._rows.pop(key, None)
         else:

@@ -1,12 +1,14 @@
 """Keeps the rights by which nodes read the credentials of the Datasets that they have."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
 from stoker_api import names
+from stoker_api.dataset import Dataset
 from stoker_kube.api import Object
 from stoker_kube.resources import ROLE_BINDINGS, ROLES, Kind
 from stoker_operator.core.credentials_rbac import (
@@ -17,6 +19,7 @@ from stoker_operator.core.credentials_rbac import (
     role_bindings,
     role_of,
 )
+from stoker_operator.core.dataset_decision import Decision
 from stoker_operator.core.plan import DatasetPlan
 from stoker_operator.core.views import ClusterView
 from stoker_operator.mirror.grants import trim_grant
@@ -75,17 +78,23 @@ class CredentialRights:
         self._basis: object = None
         self._actions: list[KeyedAction] = []
         self._written: Final[dict[str, _RightsSeen]] = {}
+        self._seen: tuple[int, ...] = ()
+        self._old_role = (0, False)  # whether there is one, by that many changes of Roles
+        self._homes: Final[dict[str, str]] = {}  # namespaces of Datasets that stay, by key
+        self._staying: Final[Counter[str]] = Counter()  # how many of those are in each
 
-    def actions(self, view: ClusterView, plans: Mapping[str, DatasetPlan]) -> Generator[None, None, list[KeyedAction]]:
+    def actions(self, decision: Decision) -> Generator[None, None, list[KeyedAction]]:
         """Return, after steps of some milliseconds, what would write the rights that differ."""
-        if len(self._written) > len(plans):
-            for key in self._written.keys() - plans.keys():
-                del self._written[key]
-        changed = yield from self._readers.update(view, plans)
+        view, plans = decision.view, decision.plans
+        for key in decision.changed:
+            self._note_home(key, view.datasets.get(key))
+            if key not in plans:
+                self._written.pop(key, None)
+        changed = yield from self._readers.update(view, plans, decision.changed)
         for named in changed:
             self._settle(named)
             yield
-        staying = {one.metadata.namespace for one in view.datasets.values() if not one.metadata.deletion_timestamp}
+        staying = frozenset(self._staying)
         basis = (self._stamp(), staying, self._has_old_sidecars(view) if self._has_old_role() else False)
         if changed or basis != self._basis:
             actions: list[KeyedAction] = []
@@ -94,6 +103,21 @@ class CredentialRights:
                 yield
             self._basis, self._actions = basis, actions
         return self._actions
+
+    def _note_home(self, key: str, dataset: Dataset | None) -> None:
+        before = self._homes.pop(key, "")
+        if before:
+            self._staying[before] -= 1
+            if not self._staying[before]:
+                del self._staying[before]
+        if dataset is not None and not dataset.metadata.deletion_timestamp:
+            self._homes[key] = home = dataset.metadata.namespace
+            self._staying[home] += 1
+
+    def moved(self) -> bool:
+        """Tell whether the mirror's rights and accounts are others than when this was asked last."""
+        before, self._seen = self._seen, self._stamp()
+        return before != self._seen
 
     def _settle(self, named: NamedCredentials) -> None:
         nodes = self._readers.nodes(named)
@@ -185,7 +209,11 @@ class CredentialRights:
         self._tables[kind].put(f"{body['metadata']['namespace']}/{body['metadata']['name']}", trim_grant(written))
 
     def _has_old_role(self) -> bool:
-        return any(key.endswith(f"/{names.CREDENTIALS_ROLE}") for key in self._state.roles.snapshot())
+        changes = self._state.roles.changes
+        if changes != self._old_role[0]:
+            there = any(key.endswith(f"/{names.CREDENTIALS_ROLE}") for key in self._state.roles.snapshot())
+            self._old_role = (changes, there)
+        return self._old_role[1]
 
     def _has_old_sidecars(self, view: ClusterView) -> bool:
         """Tell whether sidecars of an earlier version run, which read credentials in their common name."""

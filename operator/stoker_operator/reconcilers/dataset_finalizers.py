@@ -1,7 +1,7 @@
 """The finalizer of Datasets: put on before anything is made for one, taken off when all of that is gone."""
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
@@ -10,7 +10,7 @@ from stoker_api.dataset import Dataset
 from stoker_api.meta import ObjectMeta
 from stoker_kube.errors import Conflict, NotFound
 from stoker_operator.core.dataset_decision import Decision
-from stoker_operator.core.views import ClusterView, InvalidDataset
+from stoker_operator.core.views import InvalidDataset
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.dataset_volumes import DatasetVolumes
 from stoker_operator.reconcilers.turns import KeyedAction
@@ -28,23 +28,33 @@ class DatasetFinalizers:
         self._writer: Final = writer
         self._state: Final = state
         self._volumes: Final = volumes
-        self._let_go: Final[set[str]] = set()  # UIDs whose finalizer is off: the mirror may not know yet
+        self._unheld: Final[dict[str, ObjectMeta]] = {}  # by key: those that have no finalizer yet
+        self._let_go: Final[dict[str, str]] = {}  # key -> UID whose finalizer is off: the mirror may not know yet
 
     def actions(self, decision: Decision) -> Iterator[KeyedAction]:
         """Return what would put the finalizer on all Datasets without one, also on those that do not parse.
 
         And to take it, and what was made for them, away from the deleted ones that may go.
         """
-        everyone = list(_all(decision.view))
-        self._let_go.intersection_update({meta.uid for meta in everyone})
-        for meta in everyone:
-            key, held = f"{meta.namespace}/{meta.name}", names.FINALIZER in meta.finalizers
-            deletion = decision.deletions.get(key)
-            if not meta.deletion_timestamp and not held:
-                yield KeyedAction(hold_key(key), "finalizer", meta.namespace, partial(self._hold, meta))
-            elif held and deletion is not None and deletion.done and meta.uid not in self._let_go:
-                act, priority = partial(self._let_one_go, meta), WritePriority.PLAN
-                yield KeyedAction(deletion_key(key), DELETION, meta.namespace, act, priority=priority)
+        for key in decision.changed:
+            self._note(key, decision.view.meta(key))
+        for key, meta in self._unheld.items():
+            yield KeyedAction(hold_key(key), "finalizer", meta.namespace, partial(self._hold, meta))
+        for key, deletion in decision.deletions.items():
+            going = decision.view.meta(key)
+            if going is None or not deletion.done or names.FINALIZER not in going.finalizers or key in self._let_go:
+                continue
+            act, priority = partial(self._let_one_go, going), WritePriority.PLAN
+            yield KeyedAction(deletion_key(key), DELETION, going.namespace, act, priority=priority)
+
+    def _note(self, key: str, meta: ObjectMeta | None) -> None:
+        """Take over what became of a Dataset."""
+        if meta is None or self._let_go.get(key) != meta.uid:
+            self._let_go.pop(key, None)
+        if meta is None or meta.deletion_timestamp or names.FINALIZER in meta.finalizers:
+            self._unheld.pop(key, None)
+        else:
+            self._unheld[key] = meta
 
     async def _hold(self, meta: ObjectMeta) -> None:
         written = await self._write(meta, (*meta.finalizers, names.FINALIZER))
@@ -55,7 +65,7 @@ class DatasetFinalizers:
         await self._volumes.remove(meta.namespace, meta.name)
         left = tuple(one for one in meta.finalizers if one != names.FINALIZER)
         if await self._write(meta, left) is not None:
-            self._let_go.add(meta.uid)
+            self._let_go[f"{meta.namespace}/{meta.name}"] = meta.uid
             if not left:
                 self._state.datasets.forget(f"{meta.namespace}/{meta.name}", meta.uid)
             log.info("Dataset %s/%s is cleaned from all nodes and goes", meta.namespace, meta.name)
@@ -76,8 +86,3 @@ def hold_key(dataset: str) -> str:
 def deletion_key(dataset: str) -> str:
     """Name the last step of a Dataset's deletion."""
     return f"deletion of Dataset {dataset}"
-
-
-def _all(view: ClusterView) -> Iterable[ObjectMeta]:
-    yield from (dataset.metadata for dataset in view.datasets.values())
-    yield from (invalid.metadata for invalid in view.invalid_datasets.values())

@@ -52,8 +52,12 @@ class DatasetStatuses:
         self._state: Final = state
         self._events: Final = events
         self._clock: Final = clock
-        self._written_at: dict[str, float] = {}
+        self._written_at: Final[dict[str, float]] = {}
         self._known: Final[dict[str, _SettledStatus]] = {}
+        self._differing: Final[dict[str, _SettledStatus]] = {}  # of those the ones that are to be written
+        self._refused: Final[dict[str, DatasetStatus]] = {}  # the same of Datasets that do not parse or are refused
+        self._failed: Final[set[str]] = set()  # keys of those that could not be worked out
+        self._troubled = False  # whether anything could not be written when they were worked out last
         self._due: float | None = None
 
     @property
@@ -62,22 +66,54 @@ class DatasetStatuses:
         return self._due
 
     def work_out(
-        self, decision: Decision, note: Callable[[Dataset], str], troubles: Troubles
+        self, decision: Decision, note: Callable[[Dataset], str], troubles: Troubles | None
     ) -> Generator[None, None, None]:
         """Work out the statuses, in steps, of the Datasets of which anything changed.
 
-        ``note`` goes with a Dataset's condition Accepted.
+        ``note`` goes with a Dataset's condition Accepted. Without ``troubles`` there are none anywhere.
         """
-        for key in self._known.keys() - decision.view.datasets.keys():
-            del self._known[key]
-        for key, dataset in decision.view.datasets.items():
+        keys = {*decision.changed, *self._failed}
+        if troubles is not None or self._troubled:  # one may be of what many share, such as a node: each is asked
+            keys.update(decision.view.datasets)
+        self._troubled = troubles is not None
+        for key in keys:
+            if key not in decision.view.datasets:
+                self._forget(decision, key)
+                continue
             plan = decision.plans.get(key)
-            basis = (decision.deletions.get(key), note(dataset), troubles(key) if plan is not None else ())
+            trouble = troubles(key) if troubles is not None and plan is not None else ()
+            basis = (decision.deletions.get(key), note(decision.view.datasets[key]), trouble)
             known = self._known.get(key)
             if known is None or plan is None or known.plan is not plan or known.basis != basis or known.error:
                 yield  # of one on all nodes it is a step of its own, without the look at those before
-                self._known[key] = self._settle(decision, key, basis)
+                self._take(key, self._settle(decision, key, basis))
                 yield
+
+    def _take(self, key: str, settled: _SettledStatus) -> None:
+        self._known[key] = settled
+        self._refused.pop(key, None)
+        if settled.status is not None:
+            self._differing[key] = settled
+        else:
+            self._differing.pop(key, None)
+        if settled.error is not None:
+            self._failed.add(key)
+        else:
+            self._failed.discard(key)
+
+    def _forget(self, decision: Decision, key: str) -> None:
+        """Leave out a Dataset that is gone, or work out what is to be said of one that does not parse or is refused."""
+        self._known.pop(key, None)
+        self._differing.pop(key, None)
+        self._failed.discard(key)
+        self._refused.pop(key, None)
+        invalid = decision.view.invalid_datasets.get(key)
+        if invalid is None:
+            self._written_at.pop(key, None)
+        elif not invalid.metadata.deletion_timestamp:
+            status = invalid_status(invalid, self._clock())
+            if status != invalid.status:
+                self._refused[key] = status
 
     def _settle(self, decision: Decision, key: str, basis: _Basis) -> _SettledStatus:
         dataset, plan, now = decision.view.datasets[key], decision.plans.get(key), self._clock()
@@ -90,22 +126,20 @@ class DatasetStatuses:
             status = troubled_status(dataset.status, meta.generation, sentence, now)
         return _SettledStatus(plan, basis, None if status == dataset.status else status, spoiled.error(key))
 
-    def actions(self, decision: Decision, keys: Iterable[str]) -> Iterable[KeyedAction]:
-        """Return what would write the statuses that differ, of the Datasets ``keys`` and those that do not parse."""
+    def actions(self, decision: Decision, going: Callable[[str], bool]) -> Iterable[KeyedAction]:
+        """Return what would write the statuses that differ, but for the Datasets that are ``going`` now."""
         self._due = None
-        self._written_at = {key: at for key, at in self._written_at.items() if key in decision.view.datasets}
-        for key in keys:
-            dataset, one = decision.view.datasets[key], self._known.get(key)
-            if one is None or one.status is None or self._postponed(key, dataset.status, one.status):
+        for key, one in self._differing.items():
+            dataset = decision.view.datasets[key]
+            if one.status is None or going(key) or self._postponed(key, dataset.status, one.status):
                 continue
             error = decision.spoiled.error(key) or one.error
             if error is not None:
                 log.warning("Dataset %s cannot be worked out and is left as it is", key, exc_info=error)
             yield self._action(key, dataset.metadata, partial(self._write, dataset, one.status))
-        for key, invalid in decision.view.invalid_datasets.items():
-            meta, status = invalid.metadata, invalid_status(invalid, self._clock())
-            if status != invalid.status and not meta.deletion_timestamp:
-                yield self._action(key, meta, partial(self._write, invalid, status))
+        for key, status in self._refused.items():
+            invalid = decision.view.invalid_datasets[key]
+            yield self._action(key, invalid.metadata, partial(self._write, invalid, status))
 
     def _action(self, key: str, meta: ObjectMeta, act: Act) -> KeyedAction:
         name, about = f"status of Dataset {key}", dataset_ref(meta)

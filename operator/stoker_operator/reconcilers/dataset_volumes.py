@@ -2,7 +2,7 @@
 
 import logging
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -11,6 +11,7 @@ from stoker_api.dataset import Dataset
 from stoker_api.names import ConditionType
 from stoker_kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from stoker_operator.core.conditions import find
+from stoker_operator.core.due_times import DueTimes
 from stoker_operator.core.volumes import is_ours, persistent_volume_name
 from stoker_operator.reconcilers.turns import KeyedAction
 from stoker_operator.writer import Writer
@@ -42,35 +43,57 @@ class DatasetVolumes:
         self._clock: Final = clock
         self._wake: Final = wake
         self._rand: Final = rand
-        self._next: Final[dict[str, float]] = {}  # uid -> seconds since the epoch
-        self._notes: Final[dict[str, str]] = {}  # uid -> sentence
+        self._staying: Final[dict[str, Dataset]] = {}  # by key: those that have, or should have, a volume and a claim
+        self._seen: Final[dict[str, str]] = {}  # key -> the UID that was looked at
+        self._notes: Final[dict[str, str]] = {}  # key -> sentence
+        self._times: Final = DueTimes()  # of the next looks, in seconds since the epoch, by key
+        self._overdue: Final[set[str]] = set()  # keys of those to be looked at now
+        self._noted: set[str] = set()  # keys of those looked at since that was asked last
 
     def note(self, dataset: Dataset) -> str:
         """Return what is to say about the claim of this Dataset; empty when it is fine.
 
         Until its claim was looked at, that is what its status says: a leader that begins knows nothing better.
         """
-        uid = dataset.metadata.uid
-        if uid in self._next or not _stays(dataset):
-            return self._notes.get(uid, "")
+        if self._seen.get(dataset.key) == dataset.metadata.uid or not _stays(dataset):
+            return self._notes.get(dataset.key, "")
         accepted, taken = find(dataset.status.conditions, ConditionType.ACCEPTED), _taken_sentence(dataset)
         return taken if accepted is not None and taken in accepted.message else ""
 
-    def actions(self, datasets: Iterable[Dataset], now: float) -> Iterator[KeyedAction]:
-        """Return what would make what is missing, for Datasets that cannot go before it is taken away again."""
-        alive = {d.metadata.uid: d for d in datasets if _stays(d)}
-        for uid in self._next.keys() - alive.keys():
-            del self._next[uid]
-            self._notes.pop(uid, None)
-        for uid, dataset in alive.items():
-            if self._next.get(uid, 0.0) <= now:
-                yield KeyedAction(
-                    volume_key(dataset.key), "volume", dataset.metadata.namespace, partial(self._look, dataset)
-                )
+    def take_noted(self) -> Collection[str]:
+        """Return the keys of Datasets of which ``note`` may say something else since this was asked last."""
+        noted, self._noted = self._noted, set()
+        return noted
+
+    def actions(self, datasets: Mapping[str, Dataset], changed: Iterable[str], now: float) -> Iterator[KeyedAction]:
+        """Return what would make what is missing, for Datasets that cannot go before it is taken away again.
+
+        ``changed``: keys of those that may be others than the last time.
+        """
+        for key in changed:
+            self._take_over(key, datasets.get(key))
+        self._overdue.update(self._times.take(now))
+        for key in self._overdue:
+            dataset = self._staying[key]
+            yield KeyedAction(volume_key(key), "volume", dataset.metadata.namespace, partial(self._look, dataset))
 
     def due(self, now: float) -> float | None:
         """Return seconds until the next look; None when there is none to come."""
-        return min((time - now for time in self._next.values() if time > now), default=None)
+        time = self._times.first()
+        return None if time is None else time - now
+
+    def _take_over(self, key: str, dataset: Dataset | None) -> None:
+        if dataset is not None and _stays(dataset):
+            self._staying[key] = dataset
+            if self._seen.get(key) == dataset.metadata.uid:
+                return
+            self._overdue.add(key)
+        else:
+            self._staying.pop(key, None)
+            self._overdue.discard(key)
+        self._times.put(key, ())
+        self._seen.pop(key, None)
+        self._notes.pop(key, None)
 
     async def remove(self, namespace: str, name: str) -> None:
         """Delete the claim and the volume, if they are ours. Raises KubeError."""
@@ -83,18 +106,27 @@ class DatasetVolumes:
                 await self._writer.delete(kind, its_name, where, found["metadata"]["uid"])
 
     async def _look(self, dataset: Dataset) -> None:
-        uid, meta = dataset.metadata.uid, dataset.metadata
+        key, meta = dataset.key, dataset.metadata
         claim = await self._writer.find(PERSISTENT_VOLUME_CLAIMS, meta.name, meta.namespace)
         if claim is None or is_ours(claim):
             await self._ensure_volume(dataset)
             if claim is None:
                 await self._writer.create_claim(dataset)
-            self._notes.pop(uid, None)
+            taken = ""
         else:
-            self._notes[uid] = _taken_sentence(dataset)
-        wait = RECHECK_TAKEN if self._notes.get(uid) else RECHECK
-        self._next[uid] = self._clock() + wait * (0.5 + 0.5 * self._rand())
+            taken = _taken_sentence(dataset)
+        there = self._staying.get(key)
+        if there is not None and there.metadata.uid == meta.uid:
+            self._note_look(key, meta.uid, taken)
         self._wake()
+
+    def _note_look(self, key: str, uid: str, taken: str) -> None:
+        self._seen[key] = uid
+        self._notes[key] = taken
+        wait = RECHECK_TAKEN if taken else RECHECK
+        self._times.put(key, (self._clock() + wait * (0.5 + 0.5 * self._rand()),))
+        self._overdue.discard(key)
+        self._noted.add(key)
 
     async def _ensure_volume(self, dataset: Dataset) -> None:
         name = persistent_volume_name(dataset.metadata.namespace, dataset.metadata.name)

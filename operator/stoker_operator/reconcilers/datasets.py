@@ -1,10 +1,11 @@
 """The level-triggered pass over all Datasets: look at the mirror, decide, hand in what is to be written, by object."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from stoker_api.dataset import Dataset
 from stoker_api.dataset_status import Phase
 from stoker_kube.events import EventRecorder
 from stoker_operator import metrics
@@ -51,6 +52,10 @@ class DatasetReconciler:
         self._plans: Final = NodeCachePlans(writer, state, clock, self.work.wake)
         self._statuses: Final = DatasetStatuses(writer, state, events, clock)
         self._kept = KeptDecision()
+        self._view = ClusterView()  # of the last decision
+        self._missed = frozenset[str]()  # keys of what changed, until a pass with it has come to its end
+        self._phases: Final = _PhaseCounts()
+        self._unreadable: Final[set[str]] = set()  # keys of Datasets that name what not all of their nodes may read yet
         self._policy: Final = origins or OriginPolicy()
         self._ledger: Final = OriginLedger(self._policy)
 
@@ -64,13 +69,15 @@ class DatasetReconciler:
         decision = await self._decide(self._shared(self._state.snapshot(), now), now)
         view = decision.view
         async with WORK.one():
-            _measure(view, self._state.sizes())
+            self._phases.count(view.datasets, decision.changed)
+            _measure(self._state.sizes())
             self._plans.keep_only(view.nodes)
             troubles = self._troubles_of(decision)
         await in_slices(self._statuses.work_out(decision, self._volumes.note, troubles))
-        rights = await in_slices(self._rights.actions(view, decision.plans))
+        rights = await in_slices(self._rights.actions(decision))
         async with WORK.one():
             due = self.work.take(self._actions(decision, rights, now))
+        self._missed = frozenset()
         times = [time - now for time in (decision.look_again, self._statuses.due) if time is not None]
         again = view.shares.look_again
         times += [again - now] if again is not None else []
@@ -86,10 +93,16 @@ class DatasetReconciler:
     async def _decide(self, view: ClusterView, now: float) -> Decision:
         wanted, versions = self._state.wanted, self._state.wanted_versions
         try:
-            return await in_slices(self._kept.decide(view, wanted, now, self._may_be_given, versions))
+            work = self._kept.decide(view, wanted, now, self._may_be_given, versions, self._asked_anew)
+            decision = await in_slices(work)
         except BaseException:
-            self._kept = KeptDecision()  # what was half done is not to be built upon
+            self._kept = KeptDecision()  # what was half done is not to be built upon, and what went is not known
+            self._missed |= {*self._view.datasets, *self._view.invalid_datasets}
             raise
+        self._view = view
+        self._missed |= {*decision.changed, *self._volumes.take_noted()}
+        self._unreadable.difference_update(key for key in self._missed if key not in decision.plans)
+        return replace(decision, changed=self._missed)
 
     def _actions(self, decision: Decision, rights: Sequence[KeyedAction], now: float) -> Iterator[KeyedAction]:
         finalizers = list(self._finalizers.actions(decision))
@@ -99,22 +112,30 @@ class DatasetReconciler:
         yield from self._accounts.actions(decision.view)
         yield from rights
         yield from self._plans.actions(decision.nodes.writes, set().union(*self._state.wanted.values()))
-        yield from self._volumes.actions(decision.view.datasets.values(), now)
-        staying = [key for key in decision.view.datasets if deletion_key(key) not in going]
-        yield from self._statuses.actions(decision, staying)
+        yield from self._volumes.actions(decision.view.datasets, decision.changed, now)
+        yield from self._statuses.actions(decision, lambda key: deletion_key(key) in going)
 
     def _may_be_given(self, plan: DatasetPlan) -> bool:
         """Tell whether nodes may be told of it: a node that is told asks for the Secret at once.
 
         Its rights are written, or cannot be, which is not worth waiting for.
         """
-        return self._rights.is_written(plan) or any(map(self.work.trouble, _keys_of_rights(plan)))
+        key, written = plan.dataset.key, self._rights.is_written(plan)
+        if written:
+            self._unreadable.discard(key)
+        else:
+            self._unreadable.add(key)
+        return written or any(map(self.work.trouble, _keys_of_rights(plan)))
 
-    def _troubles_of(self, decision: Decision) -> Troubles:
-        """Make what says, in sentences, what could not be written for a Dataset."""
+    def _asked_anew(self) -> Collection[str] | None:
+        """Return the Datasets of which nodes may be told otherwise than before though their plans are the same."""
+        return None if self._rights.moved() else list(self._unreadable)
+
+    def _troubles_of(self, decision: Decision) -> Troubles | None:
+        """Make what says, in sentences, what could not be written for a Dataset; None where that is nothing at all."""
         troubles = self.work.troubles()
         if not (troubles or decision.spoiled or decision.nodes.left_out or self._plans.refuses()):
-            return lambda _: ()
+            return None
         nodes = nodes_of(troubles)
 
         def of(key: str) -> tuple[str, ...]:
@@ -137,9 +158,26 @@ def _keys_of_rights(plan: DatasetPlan) -> list[str]:
     return [*map(rights_key, found), *map(making_key, plan.nodes())] if found else []
 
 
-def _measure(view: ClusterView, sizes: Mapping[str, int]) -> None:
-    phases = Counter(dataset.status.phase or Phase.PENDING for dataset in view.datasets.values())
-    for phase in Phase:
-        metrics.DATASETS.labels(phase.value).set(phases[phase])
+def _measure(sizes: Mapping[str, int]) -> None:
     for table, size in sizes.items():
         metrics.OBJECTS.labels(table).set(size)
+
+
+class _PhaseCounts:
+    """How many Datasets are in which phase, for metrics."""
+
+    def __init__(self) -> None:
+        self._phases: Final[dict[str, Phase]] = {}
+        self._counts: Final[Counter[Phase]] = Counter()
+
+    def count(self, datasets: Mapping[str, Dataset], changed: Iterable[str]) -> None:
+        """Take over the Datasets that changed, by key, and show all."""
+        for key in changed:
+            before = self._phases.pop(key, None)
+            if before is not None:
+                self._counts[before] -= 1
+            if key in datasets:
+                self._phases[key] = phase = datasets[key].status.phase or Phase.PENDING
+                self._counts[phase] += 1
+        for phase in Phase:
+            metrics.DATASETS.labels(phase.value).set(self._counts[phase])

@@ -104,10 +104,18 @@ class NodeCachePlans:
 
     def keep_only(self, nodes: Mapping[str, object]) -> None:
         """Forget what was refused for nodes that are gone."""
-        for node in self._refused.keys() - nodes.keys():
+        for node in [node for node in self._refused if node not in nodes]:
             del self._refused[node]
 
     async def _write(self, write: NodeCacheWrite) -> float | None:
+        try:
+            return await self._write_taken(write)
+        finally:
+            if not self._refused.get(write.node.name, True):
+                del self._refused[write.node.name]  # of thousands few are refused anything
+
+    async def _write_taken(self, write: NodeCacheWrite) -> float | None:
+        """Write what is taken of it; gives seconds until what is refused is tried again."""
         node, now = write.node.name, self._clock()
         wanted = {entry.uid: entry for entry in write.spec.datasets}
         refused = self._refused.setdefault(node, {})

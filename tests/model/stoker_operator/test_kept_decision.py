@@ -3,7 +3,7 @@
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +18,7 @@ from stoker_api.times import format_time
 from stoker_api.trainingjob import TrainingJob
 from stoker_operator.core.class_limits import ClassTerms
 from stoker_operator.core.dataset_decision import Decision, decide_datasets
-from stoker_operator.core.kept_decision import KeptDecision
+from stoker_operator.core.kept_decision import AskedAnew, KeptDecision
 from stoker_operator.core.listing import new_id
 from stoker_operator.core.nearness import ClusterNeighbours
 from stoker_operator.core.origin_ledger import NO_SHARES, OriginShares
@@ -41,6 +41,7 @@ from tests.unit.stoker_operator.builders import (
 from tests.unit.stoker_operator.builders import given as entry_of
 from tests.unit.stoker_operator.training import training_job
 
+T = TypeVar("T")
 NODES = ("a", "b", "c", "d", "e")
 NAMES = ("s0", "s1", "s2", "s3")
 HOMES = st.sampled_from(["vision", "speech"])
@@ -268,14 +269,14 @@ def draw_node(pick: Random, name: str, now: float) -> NodeView:
     return node
 
 
-def answer(work: Generator[None, None, Decision]) -> Decision:
-    """Take all steps of a decision."""
+def answer(work: Generator[None, None, T]) -> T:
+    """Take all steps, and return what comes of them."""
     while True:
         try:
             next(work)
         except StopIteration as done:
-            decision: Decision = done.value
-            return decision
+            found: T = done.value
+            return found
 
 
 def write(world: World, decision: Decision) -> None:
@@ -303,10 +304,12 @@ def told(decision: Decision, world: World) -> dict[str, Any]:
 def test_what_is_kept_comes_to_the_same_as_deciding_anew(seed: int, passes: int) -> None:
     pick, world, kept = Random(seed), new_world(seed), KeptDecision()
     seen: Seen = {}
+    closed = set[str]()
     for _ in range(passes):
         arguments = (world.view(), dict(world.wanted), world.now, world.may_be_given, dict(world.versions))
         whole = decide_datasets(*arguments, asked=dict(kept.asked))
-        decision = answer(kept.decide(*arguments))
+        reopened, closed = closed ^ world.closed, set(world.closed)
+        decision = answer(kept.decide(*arguments, _asked_anew(pick, reopened)))
         found, wanted = told(decision, world), told(whole, world)
         for part in wanted:
             assert found[part] == wanted[part], part
@@ -315,6 +318,11 @@ def test_what_is_kept_comes_to_the_same_as_deciding_anew(seed: int, passes: int)
             write(world, whole)
         for _ in range(pick.randint(0, 3)):
             change(pick, world)
+
+
+def _asked_anew(pick: Random, keys: set[str]) -> AskedAnew:
+    """Say which Datasets nodes may be told of otherwise than before, or that this is not known."""
+    return lambda: keys if pick.random() < 0.8 else None
 
 
 def unchanged_plans_say_the_same(decision: Decision, before: Seen) -> Seen:

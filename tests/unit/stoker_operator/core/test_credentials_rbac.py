@@ -38,8 +38,8 @@ def view_of(**held: dict[str, Any]) -> ClusterView:
 def updated(
     kept: KeptReaders, view: ClusterView, plans: Mapping[str, DatasetPlan] = MappingProxyType({})
 ) -> set[NamedCredentials]:
-    """Take all steps of an update."""
-    work = kept.update(view, plans)
+    """Take all steps of an update, in which any of the Datasets may have another plan, or none any more."""
+    work = kept.update(view, plans, {"vision/imagenet", *plans})
     while True:
         try:
             next(work)

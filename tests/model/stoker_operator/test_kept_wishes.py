@@ -1,0 +1,73 @@
+"""What is worked out of changes alone comes to the same wishes as a look at all Datasets, whatever changes."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stoker_operator.core.dataset_decision import Decision
+from stoker_operator.core.kept_decision import KeptDecision
+from stoker_operator.mirror.state import ClusterState
+from stoker_operator.reconcilers.credential_rights import CredentialRights
+from stoker_operator.reconcilers.dataset_finalizers import DatasetFinalizers
+from stoker_operator.reconcilers.dataset_statuses import DatasetStatuses, Troubles
+from stoker_operator.reconcilers.dataset_volumes import DatasetVolumes
+from tests.model.stoker_operator.test_kept_decision import World, answer, change, new_world, write
+from tests.unit.stoker_operator.builders import NOW
+
+
+class Keepers:
+    """All that follows the Datasets by what changed of them; none of its wishes is ever acted upon."""
+
+    def __init__(self) -> None:
+        nobody: Any = None
+        state = ClusterState("stoker")
+        self.volumes = DatasetVolumes(nobody, lambda: NOW, lambda: None)
+        self._finalizers = DatasetFinalizers(nobody, state, self.volumes)
+        self._statuses = DatasetStatuses(nobody, state, nobody, lambda: NOW)
+        self._rights = CredentialRights(nobody, state, "stoker")
+
+    def wishes(self, decision: Decision, troubles: Troubles | None) -> set[str]:
+        for _ in self._statuses.work_out(decision, self.volumes.note, troubles):
+            pass
+        actions = [
+            *answer(self._rights.actions(decision)),
+            *self._finalizers.actions(decision),
+            *self.volumes.actions(decision.view.datasets, decision.changed, NOW),
+            *self._statuses.actions(decision, lambda _: False),
+        ]
+        return {action.key for action in actions}
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32), passes=st.integers(1, 12))
+def test_changes_alone_come_to_the_same_wishes(seed: int, passes: int) -> None:
+    pick, world, kept, keepers = Random(seed), new_world(seed), KeptDecision(), Keepers()
+    missed: Collection[str] = ()
+    for _ in range(passes):
+        decision = answer(kept.decide(world.view(), dict(world.wanted), world.now, world.may_be_given))
+        everything = {*decision.view.datasets, *decision.view.invalid_datasets}
+        missed = {*missed, *decision.changed}
+        if pick.random() < 0.8:  # else the pass does not come to its end
+            troubles = _troubles(pick)
+            found = keepers.wishes(replace(decision, changed=missed), troubles)
+            assert found == Keepers().wishes(replace(decision, changed=everything), troubles)
+            missed = ()
+        _go_on(pick, world, decision)
+
+
+def _troubles(pick: Random) -> Troubles | None:
+    if pick.random() < 0.7:
+        return None
+    having = pick.sample([f"vision/s{number}" for number in range(4)], 2)
+    return lambda key: ("it is not taken",) if key in having else ()
+
+
+def _go_on(pick: Random, world: World, decision: Decision) -> None:
+    if pick.random() < 0.5:
+        write(world, decision)
+    for _ in range(pick.randint(0, 3)):
+        change(pick, world)
