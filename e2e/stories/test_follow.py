@@ -1,8 +1,12 @@
 """Under Follow a changed source becomes a new version: only the difference is fetched, and no pod sees a mix."""
 
+import json
+
+from e2e.cluster.images import BUSYBOX_IMAGE
+from e2e.stories.test_training_job import training_job, workers
 from e2e.support import manifests
 from e2e.support.bucket import files
-from e2e.support.world import Home, World, node_rows
+from e2e.support.world import SYSTEM, Home, World, node_rows
 
 AGAIN = "until [ -e /tmp/again ]; do sleep 0.2; done"
 SUM = manifests.SUM_EVERYTHING.format(path="/data")
@@ -34,3 +38,54 @@ def test_a_new_version_reaches_new_pods_and_the_old_pod_keeps_its_own(world: Wor
     one, two = world.logs("old", home.namespace).split("--\n")
     assert manifests.sums(one) == before
     assert manifests.sums(two) == before
+
+
+def test_a_suspended_job_goes_on_with_its_version_though_the_source_changed_and_the_sidecar_started_anew(
+    world: World, home: Home
+) -> None:
+    bucket = home.bucket()
+    bucket.put(files(30, 50_000))
+    before = bucket.sums()
+    home.dataset("train", bucket, refresh={"policy": "Follow", "interval": "10s"})
+    first = home.ready("train")["status"]["version"]
+    job = training_job(home.namespace, "long", {"image": BUSYBOX_IMAGE, "command": ["sh", "-c", f"{SUM}; {AGAIN}"]})
+    job["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 1  # it ends by its signal alone
+    world.apply(job)
+    running(world, home)
+    suspend(world, home, wanted=True)
+    world.wait("trainingjob", "long", home.namespace, lambda _: not workers(world, home, "long"))
+
+    bucket.put({"0/00000.bin": b"changed" * 1000})
+    renewed = home.until("train", lambda it: it["status"]["version"] != first and is_ready(it))
+    (node,) = node_rows(renewed)
+    old = world.sidecar_of(node)["metadata"]
+    world.kubectl("delete", "pod", old["name"], "-n", SYSTEM, "--grace-period=5", "--wait")
+    # Anew with the source, so that the operator has heard of the sidecar, and decided again, before the job goes on.
+    bucket.put({"0/00001.bin": b"changed" * 1000})
+    home.until(
+        "train", lambda it: it["status"]["version"] not in (first, renewed["status"]["version"], "") and is_ready(it)
+    )
+
+    suspend(world, home, wanted=False)
+    worker = running(world, home)
+    world.kubectl("exec", worker, "-n", home.namespace, "--", "touch", "/tmp/again")
+    world.finished(worker, home.namespace)
+    assert manifests.sums(world.logs(worker, home.namespace)) == before
+
+
+def is_ready(dataset: manifests.Object) -> bool:
+    return bool(dataset["status"]["phase"] == "Ready")
+
+
+def running(world: World, home: Home) -> str:
+    """Wait for the job's worker, and return its pod's name."""
+    world.wait("trainingjob", "long", home.namespace, lambda it: it.get("status", {}).get("phase") == "Running")
+    (pod,) = workers(world, home, "long")
+    name = str(pod["metadata"]["name"])
+    world.wait("pod", name, home.namespace, lambda it: it.get("status", {}).get("phase") == "Running")
+    return name
+
+
+def suspend(world: World, home: Home, *, wanted: bool) -> None:
+    patch = json.dumps({"spec": {"suspend": wanted}})
+    world.kubectl("patch", "tj", "long", "-n", home.namespace, "--type=merge", "-p", patch)

@@ -313,6 +313,8 @@ def _warm(facts: _Facts) -> Verdict:
 def _limited(facts: _Facts) -> Verdict | None:
     """Return the verdict when nodes are done without having all of it."""
     full = str(NodePhase.FULL)
+    if all(group.summary.phase != full for group in facts.states.groups(facts.plan.dataset.metadata.uid)):
+        return None
     for name, state in facts.figures.targets.items():
         report = state.reported if state.summary.phase == full else None
         if report is not None:

@@ -1,9 +1,10 @@
 """The numbers of one dataset, added up over its nodes."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from heapq import nsmallest
+from itertools import chain, islice, repeat
 
 from stoker_api.dataset_status import MOST_NODE_ROWS, DatasetNode, SkippedKeys
 from stoker_api.meta import format_bytes, format_duration, shortened
@@ -11,7 +12,7 @@ from stoker_api.nodecache import NodePhase
 from stoker_api.warm_paths import WarmPathsStatus, paths_digest
 from stoker_operator.core.int64 import clamp
 from stoker_operator.core.node_roles import Role
-from stoker_operator.core.node_states import NO_SUMMARY, NOWHERE, NodeState, NodeStates, StateSummary
+from stoker_operator.core.node_states import NO_SUMMARY, NOWHERE, NodeState, NodeStates, SummaryGroup
 from stoker_operator.core.plan import DatasetPlan
 from stoker_operator.core.warm_parts import is_warm, least_of, part_of
 
@@ -76,29 +77,39 @@ class Figures:
 
 def add_up(plan: DatasetPlan, states: NodeStates) -> Figures:
     """Return the figures of the current version; what nodes hold of other versions does not count."""
-    held = states.of_dataset(plan.dataset.metadata.uid)
-    names, summaries = target_nodes(plan), states.summaries(plan.dataset.metadata.uid)
+    held, names = states.of_dataset(plan.dataset.metadata.uid), target_nodes(plan)
     version, paths = plan.listing.version, plan.dataset.spec.warm.told_paths
-    rows = [row for node in names if (row := summaries.get(node, NO_SUMMARY)).version == version]
-    targets = {node: held.get(node, NOWHERE) for node in names}
+    targets = dict(zip(names, map(held.get, names, repeat(NOWHERE)), strict=True))
+    groups = [group for group in _groups(plan, targets, states) if group.summary.version == version]
     here = [one for one in targets.values() if one.summary.version == version] if paths else []
     parts = [part for one in here if one.reported and (part := part_of(one.reported, paths)) is not None]
     files, size = _extent(plan, states)
-    here_each = [part.warm_bytes for part in parts] if paths else [row.warm_bytes for row in rows]
+    each = [part.warm_bytes for part in parts] if paths else []
+    here_each = each if paths else list(chain.from_iterable(repeat(row.warm_bytes, nodes) for row, nodes in groups))
     return Figures(
         targets=targets,
         desired=max(len(targets), plan.placement.desired),
-        done=sum(map(_is_done(paths), here)) if paths else sum(row.done for row in rows),
+        done=sum(map(_is_done(paths), here)) if paths else sum(nodes for row, nodes in groups if row.done),
         files=files,
         size=size,
         cached=clamp(sum(here_each)),
-        speed=clamp(sum(row.speed for row in rows)),
-        eta=max((row.eta for row in rows if row.eta is not None), default=None),
+        speed=clamp(sum(row.speed * nodes for row, nodes in groups)),
+        eta=max((row.eta for row, _ in groups if row.eta is not None), default=None),
         skipped=_skipped(plan),
         limited=plan.dataset.spec.warm.part_field if paths else "",
         part=least_of(parts) or _last_part(plan),
         here=here_each,
     )
+
+
+def _groups(plan: DatasetPlan, targets: Mapping[str, NodeState], states: NodeStates) -> Iterator[SummaryGroup]:
+    """Yield what targets say, each once with the number of those that do: thousands say a few things."""
+    uid = plan.dataset.metadata.uid
+    summaries = states.summaries(uid)
+    others = Counter(id(summaries[node]) for node in summaries.keys() - targets.keys())
+    for summary, nodes in states.groups(uid):
+        if nodes > others[id(summary)]:
+            yield SummaryGroup(summary, nodes - others[id(summary)])
 
 
 def _is_done(paths: tuple[str, ...]) -> Callable[[NodeState], bool]:
@@ -146,24 +157,32 @@ def _skipped(plan: DatasetPlan) -> tuple[SkippedKeys, ...]:
 
 def node_counts(plan: DatasetPlan, states: NodeStates) -> dict[str, int]:
     """Count the nodes that were given the dataset or still have it, by what they do."""
-    return dict(sorted(Counter(row.phase for row in _holders(plan, states).values()).items()))
+    counts: Counter[str] = Counter()
+    for summary, nodes in states.groups(plan.dataset.metadata.uid):
+        counts[summary.phase] += nodes
+    if missing := len(_missing(plan, states)):
+        counts[NO_SUMMARY.phase] += missing
+    return dict(sorted(counts.items()))
 
 
 def node_rows(plan: DatasetPlan, states: NodeStates) -> tuple[DatasetNode, ...]:
     """Make rows, sorted by name, for those nodes that need attention most: see ``MOST_NODE_ROWS``."""
-    holders, chosen = _holders(plan, states), list[str]()
-    for attention in range(3):
-        if len(chosen) < MOST_NODE_ROWS:
-            some = [name for name, row in holders.items() if row.attention == attention]
-            chosen += nsmallest(MOST_NODE_ROWS - len(chosen), some)
+    rows, chosen = states.summaries(plan.dataset.metadata.uid), list[str]()
+    missing = _missing(plan, states)
+    there = {summary.attention for summary, _ in states.groups(plan.dataset.metadata.uid)}
+    there |= {NO_SUMMARY.attention} if missing else set()
+    # Two sorted parts, of which the second is short: that is no search for the order of thousands.
+    names = sorted((*plan.nodes(), *sorted(rows.keys() - set(plan.nodes()))))
+    for attention in sorted(there):
+        some = (name for name in names if rows.get(name, NO_SUMMARY).attention == attention)
+        chosen += islice(some, MOST_NODE_ROWS - len(chosen))
     held = states.of_dataset(plan.dataset.metadata.uid)
     return tuple(_row(name, held.get(name, NOWHERE)) for name in sorted(chosen))
 
 
-def _holders(plan: DatasetPlan, states: NodeStates) -> Mapping[str, StateSummary]:
-    rows = states.summaries(plan.dataset.metadata.uid)
-    missing = [name for name in plan.nodes() if name not in rows]
-    return {**rows, **dict.fromkeys(missing, NO_SUMMARY)} if missing else rows
+def _missing(plan: DatasetPlan, states: NodeStates) -> AbstractSet[str]:
+    """Return the nodes that were given the dataset and of which nothing is known."""
+    return set(plan.nodes()) - states.summaries(plan.dataset.metadata.uid).keys()
 
 
 def _row(name: str, state: NodeState) -> DatasetNode:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from stoker_api.nodecache import ListingResult, NodeCache, NodeError
-from stoker_operator.core.node_states import NOWHERE, NodeState, NodeStates, StateSummary, states_on
+from stoker_operator.core.node_states import NOWHERE, NodeState, NodeStates, StateSummary, SummaryGroup, states_on
 
 T = TypeVar("T")
 Moved = dict[str, dict[str, NodeState | None]]  # UID -> node -> the state before, None where there was none
@@ -21,6 +21,7 @@ class HeldStates(NodeStates):
         self._asked: Final[dict[str, dict[str, str]]] = {}
         self._answers: Final[dict[str, dict[str, ListingResult]]] = {}
         self._summaries: Final[dict[str, dict[str, StateSummary]]] = {}
+        self._groups: Final[dict[str, dict[int, SummaryGroup]]] = {}  # by the id of the summary
         self._errors: Final[dict[str, dict[str, NodeError]]] = {}
         self._having: Final[dict[str, tuple[str, list[str]]]] = {}  # UID -> a version, and who has its manifest
 
@@ -31,6 +32,10 @@ class HeldStates(NodeStates):
     def summaries(self, uid: str) -> Mapping[str, StateSummary]:
         """Return what sums over the nodes of one dataset are made of, by node."""
         return self._summaries.get(uid, {})
+
+    def groups(self, uid: str) -> Iterable[SummaryGroup]:
+        """Return the summaries of one dataset, each once with the number of nodes."""
+        return self._groups.get(uid, {}).values()
 
     def errors(self, uid: str) -> Mapping[str, NodeError]:
         """Return what nodes say is wrong, by node."""
@@ -78,6 +83,7 @@ class HeldStates(NodeStates):
 
     def _index(self, uid: str, node: str, after: NodeState | None) -> None:
         state = after or NOWHERE
+        self._regroup(uid, self._summaries.get(uid, {}).get(node), None if after is None else state.summary)
         _set(self._summaries, uid, node, None if after is None else state.summary)
         _set(self._errors, uid, node, state.summary.error)
         asked = state.desired.listing_id if state.desired is not None else ""
@@ -92,6 +98,20 @@ class HeldStates(NodeStates):
             insort(having, node)
         elif there and not state.has_manifest(version):
             del having[at]
+
+    def _regroup(self, uid: str, before: StateSummary | None, after: StateSummary | None) -> None:
+        groups = self._groups.setdefault(uid, {})
+        for summary, change in ((before, -1), (after, 1)):
+            if summary is None:
+                continue
+            known = groups.get(id(summary))
+            count = change + (known.nodes if known is not None else 0)
+            if count:
+                groups[id(summary)] = SummaryGroup(summary, count)
+            else:
+                del groups[id(summary)]
+        if not groups:
+            del self._groups[uid]
 
 
 def _set(index: dict[str, dict[str, T]], uid: str, node: str, value: T | None) -> None:

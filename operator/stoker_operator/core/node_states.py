@@ -1,6 +1,7 @@
 """What each node was given and what it reports of one dataset, found by the dataset's uid."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
@@ -41,6 +42,13 @@ class StateSummary(NamedTuple):
 
 
 NO_SUMMARY = StateSummary()
+
+
+class SummaryGroup(NamedTuple):
+    """What so many nodes say alike."""
+
+    summary: StateSummary
+    nodes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +143,12 @@ class NodeStates:
     def summaries(self, uid: str) -> Mapping[str, StateSummary]:
         """Return what sums over the nodes of one dataset are made of, by node."""
         return {node: one.summary for node, one in self.of_dataset(uid).items()}
+
+    def groups(self, uid: str) -> Iterable[SummaryGroup]:
+        """Return the summaries of one dataset, each once with the number of nodes: thousands share a few."""
+        summaries = self.summaries(uid).values()
+        by_id = {id(summary): summary for summary in summaries}
+        return [SummaryGroup(by_id[key], count) for key, count in Counter(map(id, summaries)).items()]
 
     def errors(self, uid: str) -> Mapping[str, NodeError]:
         """Return what nodes say is wrong, by node."""

@@ -22,6 +22,7 @@ from stoker_sidecar.fetcher.core.rates import TokenBucket
 from stoker_sidecar.fetcher.core.version_tuning import DatasetTuning, VersionTuning
 from stoker_sidecar.fetcher.dataset_listing import DatasetListing
 from stoker_sidecar.fetcher.dataset_loop import DatasetLoop, soonest
+from stoker_sidecar.fetcher.dataset_room import DatasetRoom
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.piece_sources import StorePieceSource
 from stoker_sidecar.fetcher.download.warm_passes import WarmPasses
@@ -33,12 +34,11 @@ from stoker_sidecar.fetcher.telemetry import Telemetry
 from stoker_sidecar.fetcher.versions import OpenVersions
 from stoker_sidecar.fetcher.warm_list import list_content
 from stoker_sidecar.fetcher.warmed_pages import WarmingPages
-from stoker_sidecar.linux.files import disk_errors
 from stoker_sidecar.store.opening import StoreHandle
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.manifest import ROOT_INO
 from stoker_sidecar.wire.credentials import Credentials
-from stoker_sidecar.wire.fetcher_protocol import DEMAND_READS, EVICTIONS, Read, ReadDone
+from stoker_sidecar.wire.fetcher_protocol import DEMAND_READS, Read, ReadDone
 
 _OF_PATHS = (PathsTakeTooLong, WarmListInvalid)  # errors of what is to be warmed
 _RETRY_EVICTED = 60.0  # seconds until what was dropped for others is tried again
@@ -76,6 +76,7 @@ class DatasetCache:
         self._listing = DatasetListing(node, config.uid, self._source, self.versions, self.telemetry)
         self._pages = MountedPages(node.pages, self.versions.fetchings, self._tuning, self.telemetry)
         self.warmed_pages = WarmingPages(node.pages, self.telemetry)
+        self._room = DatasetRoom(self.budget, self.versions, node.evictor, self.telemetry, lambda: self.config.version)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
@@ -209,7 +210,7 @@ class DatasetCache:
             self.version_loop.poke()
 
     async def _version_step(self) -> float | None:
-        await self._evict_if_asked()
+        await self._room.give_if_asked()
         if not self.config.version:
             return None
         older = [await self._try_open(one.version) for one in self.config.older]
@@ -290,7 +291,7 @@ class DatasetCache:
         if order is None:
             return None
         if eager and (short := self.budget.lacks(fetching.version)) > 0:
-            await self._make_room(fetching, short)
+            await self._room.make(fetching, short)
             if not self.versions.is_open(fetching):
                 return RETRY_LEFT  # dropped meanwhile, since another needed its room more
         slots, outside = self._node.slots, self._node.outside
@@ -317,41 +318,6 @@ class DatasetCache:
             return RETRY_LEFT  # files take the room of the whole while they come, which their copies have left by now
         self.settled |= fetching is self.current_fetching
         return fetching.unkept.try_again
-
-    async def _make_room(self, fetching: Fetching, short: int) -> None:
-        """Have idle versions of others dropped; meanwhile drop what others ask for, be it the one that needs the room.
-
-        One asks at a time, and who waits for its turn may be the one that is asked: each would wait for the other.
-        """
-        disk = self.budget.disk_of(fetching.version)
-        making = asyncio.create_task(self._node.evictor.make_room(self.budget, disk, short))
-        try:
-            while not making.done() and self.versions.is_open(fetching):
-                asked = asyncio.create_task(self.budget.asked.wait())
-                try:
-                    await asyncio.wait((making, asked), return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    asked.cancel()
-                await self._evict_if_asked()
-        finally:
-            making.cancel()
-            await asyncio.wait([making])
-        if not making.cancelled():
-            making.result()
-
-    async def _evict_if_asked(self) -> None:
-        """Drop a version that another dataset needs the room of, unless a pod uses it by now."""
-        request = self.budget.take_request()
-        if request is None:
-            return
-        if request.digest == self.config.version:
-            with disk_errors("the note of why it was dropped"):
-                self.budget.last_use.drop(request.why)
-            await self.versions.empty(request.digest)
-        else:
-            await self.versions.drop(request.digest)
-        self.telemetry.add(EVICTIONS)
-        request.done()
 
     def _limit(self) -> TokenBucket | None:
         rate = self.config.bytes_per_second

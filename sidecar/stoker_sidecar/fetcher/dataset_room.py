@@ -1,0 +1,66 @@
+"""The room of one dataset on this node's disks: asked of others for what it fetches, and given to others that ask."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from stoker_sidecar.fetcher.download.fetching import Fetching
+from stoker_sidecar.fetcher.space.budget import Evictor, SpaceBudget
+from stoker_sidecar.fetcher.telemetry import Telemetry
+from stoker_sidecar.fetcher.versions import OpenVersions
+from stoker_sidecar.linux.files import disk_errors
+from stoker_sidecar.wire.fetcher_protocol import EVICTIONS
+
+
+class DatasetRoom:
+    """Its room; ``current()`` gives the digest of the version that it should have now."""
+
+    def __init__(
+        self,
+        budget: SpaceBudget,
+        versions: OpenVersions,
+        evictor: Evictor,
+        telemetry: Telemetry,
+        current: Callable[[], str],
+    ) -> None:
+        self._budget: Final = budget
+        self._versions: Final = versions
+        self._evictor: Final = evictor
+        self._telemetry: Final = telemetry
+        self._current: Final = current
+
+    async def make(self, fetching: Fetching, short: int) -> None:
+        """Have idle versions of others dropped; meanwhile drop what others ask for, be it the one that needs the room.
+
+        One asks at a time, and who waits for its turn may be the one that is asked: each would wait for the other.
+        ``short``: bytes. Raises SidecarError.
+        """
+        disk = self._budget.disk_of(fetching.version)
+        making = asyncio.create_task(self._evictor.make_room(self._budget, disk, short))
+        try:
+            while not making.done() and self._versions.is_open(fetching):
+                asked = asyncio.create_task(self._budget.asked.wait())
+                try:
+                    await asyncio.wait((making, asked), return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    asked.cancel()
+                await self.give_if_asked()
+        finally:
+            making.cancel()
+            await asyncio.wait([making])
+        if not making.cancelled():
+            making.result()
+
+    async def give_if_asked(self) -> None:
+        """Drop a version that another dataset needs the room of, unless a pod uses it by now."""
+        request = self._budget.take_request()
+        if request is None:
+            return
+        if request.digest == self._current():
+            with disk_errors("the note of why it was dropped"):
+                self._budget.last_use.drop(request.why)
+            await self._versions.empty(request.digest)
+        else:
+            await self._versions.drop(request.digest)
+        self._telemetry.add(EVICTIONS)
+        request.done()
