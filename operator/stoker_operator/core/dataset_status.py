@@ -371,8 +371,7 @@ def _problems(facts: _Facts) -> Iterator[tuple[str, str]]:
             yield error.reason, f"{name}: {error.message}"
     for name in outdated_nodes(plan.dataset.spec.warm, figures):
         yield Reason.SIDECAR_OUTDATED, outdated_sentence(name)
-    nodes = facts.view.nodes
-    for name in sorted(name for name in figures.targets if name not in nodes or not nodes[name].ready):
+    for name in sorted(name for name in facts.view.not_ready() if name in figures.targets):
         yield Reason.NODE_NOT_READY, f"{name} is not ready"
     if facts.listing_error and (facts.version or facts.listing_error.temporary):
         yield facts.listing_error.reason, f"listing fails: {facts.listing_error.message}"

@@ -1,10 +1,11 @@
 """The numbers of one dataset, added up over its nodes."""
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import chain, islice, repeat
+from typing import Final
 
 from stoker_api.dataset_status import MOST_NODE_ROWS, DatasetNode, SkippedKeys
 from stoker_api.meta import format_bytes, format_duration, shortened
@@ -17,6 +18,29 @@ from stoker_operator.core.plan import DatasetPlan
 from stoker_operator.core.warm_parts import is_warm, least_of, part_of
 
 _MOST_ERROR = 256  # characters in a row; the conditions have the whole sentence
+
+
+class Targets(Mapping[str, NodeState]):
+    """The states of nodes that count, by their names in order. A look at thousands is for who asks for all of them."""
+
+    __slots__ = ("_held", "_names")
+
+    def __init__(self, names: Sequence[str], held: Mapping[str, NodeState]) -> None:
+        """Show the nodes ``names``, which are sorted."""
+        self._names: Final = names
+        self._held: Final = held
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __getitem__(self, node: str) -> NodeState:
+        at = bisect_left(self._names, node)
+        if at == len(self._names) or self._names[at] != node:
+            raise KeyError(node)
+        return self._held.get(node, NOWHERE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +103,8 @@ def add_up(plan: DatasetPlan, states: NodeStates) -> Figures:
     """Return the figures of the current version; what nodes hold of other versions does not count."""
     held, names = states.of_dataset(plan.dataset.metadata.uid), target_nodes(plan)
     version, paths = plan.listing.version, plan.dataset.spec.warm.told_paths
-    targets = dict(zip(names, map(held.get, names, repeat(NOWHERE)), strict=True))
-    groups = [group for group in _groups(plan, targets, states) if group.summary.version == version]
+    targets = Targets(names, held)
+    groups = [group for group in _groups(plan, names, states) if group.summary.version == version]
     here = [one for one in targets.values() if one.summary.version == version] if paths else []
     parts = [part for one in here if one.reported and (part := part_of(one.reported, paths)) is not None]
     files, size = _extent(plan, states)
@@ -102,11 +126,11 @@ def add_up(plan: DatasetPlan, states: NodeStates) -> Figures:
     )
 
 
-def _groups(plan: DatasetPlan, targets: Mapping[str, NodeState], states: NodeStates) -> Iterator[SummaryGroup]:
+def _groups(plan: DatasetPlan, targets: Sequence[str], states: NodeStates) -> Iterator[SummaryGroup]:
     """Yield what targets say, each once with the number of those that do: thousands say a few things."""
     uid = plan.dataset.metadata.uid
     summaries = states.summaries(uid)
-    others = Counter(id(summaries[node]) for node in summaries.keys() - targets.keys())
+    others = Counter(id(summaries[node]) for node in states.beside(uid, targets).others)
     for summary, nodes in states.groups(uid):
         if nodes > others[id(summary)]:
             yield SummaryGroup(summary, nodes - others[id(summary)])
@@ -160,29 +184,24 @@ def node_counts(plan: DatasetPlan, states: NodeStates) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for summary, nodes in states.groups(plan.dataset.metadata.uid):
         counts[summary.phase] += nodes
-    if missing := len(_missing(plan, states)):
-        counts[NO_SUMMARY.phase] += missing
+    if unknown := len(states.beside(plan.dataset.metadata.uid, plan.nodes()).unknown):
+        counts[NO_SUMMARY.phase] += unknown
     return dict(sorted(counts.items()))
 
 
 def node_rows(plan: DatasetPlan, states: NodeStates) -> tuple[DatasetNode, ...]:
     """Make rows, sorted by name, for those nodes that need attention most: see ``MOST_NODE_ROWS``."""
-    rows, chosen = states.summaries(plan.dataset.metadata.uid), list[str]()
-    missing = _missing(plan, states)
-    there = {summary.attention for summary, _ in states.groups(plan.dataset.metadata.uid)}
-    there |= {NO_SUMMARY.attention} if missing else set()
+    uid, chosen = plan.dataset.metadata.uid, list[str]()
+    rows, beside = states.summaries(uid), states.beside(uid, plan.nodes())
+    there = {summary.attention for summary, _ in states.groups(uid)}
+    there |= {NO_SUMMARY.attention} if beside.unknown else set()
     # Two sorted parts, of which the second is short: that is no search for the order of thousands.
-    names = sorted((*plan.nodes(), *sorted(rows.keys() - set(plan.nodes()))))
+    names = sorted((*plan.nodes(), *sorted(beside.others))) if beside.others else plan.nodes()
     for attention in sorted(there):
         some = (name for name in names if rows.get(name, NO_SUMMARY).attention == attention)
         chosen += islice(some, MOST_NODE_ROWS - len(chosen))
-    held = states.of_dataset(plan.dataset.metadata.uid)
+    held = states.of_dataset(uid)
     return tuple(_row(name, held.get(name, NOWHERE)) for name in sorted(chosen))
-
-
-def _missing(plan: DatasetPlan, states: NodeStates) -> AbstractSet[str]:
-    """Return the nodes that were given the dataset and of which nothing is known."""
-    return set(plan.nodes()) - states.summaries(plan.dataset.metadata.uid).keys()
 
 
 def _row(name: str, state: NodeState) -> DatasetNode:

@@ -5,9 +5,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from stoker_api.nodecache import ListingResult, NodeCache, NodeError
-from stoker_operator.core.node_states import NOWHERE, NodeState, NodeStates, StateSummary, SummaryGroup, states_on
+from stoker_operator.core.node_states import (
+    NOWHERE,
+    NodesBeside,
+    NodeState,
+    NodeStates,
+    StateSummary,
+    SummaryGroup,
+    states_on,
+)
 
 T = TypeVar("T")
+_COMPARED = 2  # lists of nodes that are remembered with what they lack: those that are told of it, and those that count
 Moved = dict[str, dict[str, NodeState | None]]  # UID -> node -> the state before, None where there was none
 
 
@@ -22,6 +31,7 @@ class HeldStates(NodeStates):
         self._answers: Final[dict[str, dict[str, ListingResult]]] = {}
         self._summaries: Final[dict[str, dict[str, StateSummary]]] = {}
         self._groups: Final[dict[str, dict[int, SummaryGroup]]] = {}  # by the id of the summary
+        self._beside: Final[dict[str, list[tuple[Sequence[str], NodesBeside]]]] = {}  # until others are known
         self._errors: Final[dict[str, dict[str, NodeError]]] = {}
         self._having: Final[dict[str, tuple[str, list[str]]]] = {}  # UID -> a version, and who has its manifest
 
@@ -36,6 +46,15 @@ class HeldStates(NodeStates):
     def groups(self, uid: str) -> Iterable[SummaryGroup]:
         """Return the summaries of one dataset, each once with the number of nodes."""
         return self._groups.get(uid, {}).values()
+
+    def beside(self, uid: str, names: Sequence[str]) -> NodesBeside:
+        """Compare nodes with those of which anything is known about one dataset; the same names are compared once."""
+        compared = self._beside.setdefault(uid, [])
+        found = next((one for asked, one in compared if asked is names), None)
+        if found is None:
+            found = super().beside(uid, names)
+            compared[:] = [*compared[1 - _COMPARED :], (names, found)]
+        return found
 
     def errors(self, uid: str) -> Mapping[str, NodeError]:
         """Return what nodes say is wrong, by node."""
@@ -74,8 +93,9 @@ class HeldStates(NodeStates):
         return moved
 
     def forget(self, uid: str) -> None:
-        """Forget who has manifests of a Dataset that is gone."""
+        """Forget what was worked out for a Dataset that is gone."""
         self._having.pop(uid, None)
+        self._beside.pop(uid, None)
 
     def _put(self, uid: str, node: str, state: NodeState | None) -> None:
         # The newest row even where it says the same: the one before would keep its whole NodeCache in memory.
@@ -100,6 +120,8 @@ class HeldStates(NodeStates):
             del having[at]
 
     def _regroup(self, uid: str, before: StateSummary | None, after: StateSummary | None) -> None:
+        if before is None or after is None:
+            self._beside.pop(uid, None)
         groups = self._groups.setdefault(uid, {})
         for summary, change in ((before, -1), (after, 1)):
             if summary is None:

@@ -4,6 +4,7 @@ The answer is that of ``decide_datasets``, which is the plain form of it and whi
 """
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Final
@@ -78,6 +79,7 @@ class KeptDecision:
         caches = changed_keys(old.node_caches, view.node_caches)
         came = {node for node in caches if (node in old.node_caches) != (node in view.node_caches)}
         nodes = self._changed_nodes(old, now) | came
+        self._view = view = replace(view, unready=self._unready)
         pods = changed_keys(old.pods, view.pods)
         moved: Moved = {}
         for some in _some(caches):
@@ -95,7 +97,8 @@ class KeptDecision:
         jobs = bool(changed_keys(old.training_jobs, view.training_jobs))
         stale = {*datasets, *used, *placed, *self._volatile, *self._times.take(now), *self._retuned(old)}
         elsewhere = came | _readdressed(old, view, caches) | _rezoned(old, view, nodes)
-        stale |= self._on_nodes(nodes | elsewhere)
+        if not stale.issuperset(view.datasets):  # as at a start, when it is of all nodes
+            stale |= self._on_nodes(nodes | elsewhere)
         stale |= self._slowed(old)
         stale |= self._changed_facts(versions, jobs=jobs or bool(datasets))
         stale.update(self._keys[uid] for uid in moved if uid in self._keys)

@@ -101,7 +101,7 @@ class KeptPlacements:
         self._retry = {key for key in spoiled if key in news.view.datasets}
         for key in self._retry:
             self._forget(key)
-        self._publish({*asked_again, *stale, *finished, *self._retry, *gone}, changed)
+        yield from self._publish({*asked_again, *stale, *finished, *self._retry, *gone}, changed)
         if dirty or gone:
             self._selections.keep_only([one.draft.selection for one in self._kept.values()])
 
@@ -116,7 +116,7 @@ class KeptPlacements:
         datasets = news.view.datasets
         dirty = {*self._retry, *self._everywhere}
         dirty.update(key for key in news.datasets if key in datasets and self._is_other(datasets[key], news))
-        for node in news.nodes:
+        for node in () if dirty.issuperset(datasets) else news.nodes:  # at a start it is all of both
             dirty |= self._at.get(node, set())
             dirty.update(self._keys[uid] for uid in self._states.on_node(node) if uid in self._keys)
         for uid, rows in news.moved.items():
@@ -332,7 +332,7 @@ class KeptPlacements:
         if one.before is None:
             one.before, one.draft.roles = one.draft.roles, dict(one.draft.roles)
 
-    def _publish(self, keys: Iterable[str], changed: set[str]) -> None:
+    def _publish(self, keys: Iterable[str], changed: set[str]) -> Iterator[None]:
         for key in keys:
             one = self._kept.get(key)
             if one is None:
@@ -344,6 +344,7 @@ class KeptPlacements:
             if placement != self.placements.get(key):
                 self.placements[key] = placement
                 changed.add(key)
+            yield
 
     def _forget(self, key: str) -> set[str]:
         """Leave a Dataset out; gives the nodes on which it was promised anything."""

@@ -34,7 +34,16 @@ class Placement:
     def nodes(self, *roles: Role) -> tuple[str, ...]:
         """Return nodes with one of the roles, sorted."""
         found = [nodes for role in roles if (nodes := self._by_role.get(role))]
-        return found[0] if len(found) == 1 else tuple(sorted(chain.from_iterable(found)))
+        if len(found) == 1:
+            return found[0]
+        if roles not in self._joined:
+            self._joined[roles] = tuple(sorted(chain.from_iterable(found)))
+        return self._joined[roles]
+
+    @cached_property
+    def _joined(self) -> dict[tuple[Role, ...], tuple[str, ...]]:
+        """What was asked for, put in order once: one object, by which others know that it is the same."""
+        return {}
 
     @cached_property
     def _by_role(self) -> Mapping[Role, tuple[str, ...]]:

@@ -51,6 +51,13 @@ class SummaryGroup(NamedTuple):
     nodes: int
 
 
+class NodesBeside(NamedTuple):
+    """How some nodes and those that are known differ."""
+
+    unknown: frozenset[str]
+    others: frozenset[str]  # that are known, and not among them
+
+
 @dataclass(frozen=True, slots=True)
 class NodeState:
     """One dataset on one node: what it was told (``desired``) and what it says (``reported``)."""
@@ -149,6 +156,11 @@ class NodeStates:
         summaries = self.summaries(uid).values()
         by_id = {id(summary): summary for summary in summaries}
         return [SummaryGroup(by_id[key], count) for key, count in Counter(map(id, summaries)).items()]
+
+    def beside(self, uid: str, names: Sequence[str]) -> NodesBeside:
+        """Compare nodes with those of which anything is known about one dataset."""
+        known = self.summaries(uid).keys()
+        return NodesBeside(frozenset(names) - known, frozenset(known) - frozenset(names))
 
     def errors(self, uid: str) -> Mapping[str, NodeError]:
         """Return what nodes say is wrong, by node."""

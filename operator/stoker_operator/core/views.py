@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -209,6 +210,11 @@ class ClusterView:
     neighbours: ClusterNeighbours = field(default_factory=ClusterNeighbours)
     origin_policy: OriginPolicy = field(default_factory=OriginPolicy)
     shares: OriginShares = NO_SHARES  # what nodes may ask object stores for
+    unready: AbstractSet[str] | None = None  # the nodes that are not ready, where that was found out already
+
+    def not_ready(self) -> AbstractSet[str]:
+        """Return the names of the nodes that are not ready."""
+        return {name for name, node in self.nodes.items() if not node.ready} if self.unready is None else self.unready
 
     def meta(self, dataset: str) -> ObjectMeta | None:
         """Return the metadata of a Dataset, by its key, whether it is taken or not; None where there is none."""
