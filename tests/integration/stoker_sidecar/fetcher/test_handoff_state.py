@@ -40,14 +40,14 @@ def test_missing_bytes_come_from_a_fetcher_that_took_over(tmp_path: Path) -> Non
         with Keeper(tmp_path / "b", fetcher=_FETCHER, node=node, options=options) as newer:
             assert older.stop() == 0
             sock = newer.run_dir / "fetcher.sock"
-            wait_until(sock.exists)
+            wait_until(lambda: _listens(sock))
             assert isinstance(_ask(sock, read), ReadDone)
 
 
 def _configured(sock: Path, cache: Path, source: Path) -> Read:
     """Tell a fetcher of a dataset as the agent does; the read of its one file, of which nothing is here yet."""
     row = {"namespace": "n", "name": "set", "uid": UID, "source": {"uri": f"file://{source}"}, "listingId": "1"}
-    wait_until(sock.exists)
+    wait_until(lambda: _listens(sock))
     assert _ask(sock, Configure(row, AmbientCredentials())) == Done()
     paths = CachePaths(cache).dataset(UID)
     wait_until(lambda: read_listing(paths) is not None)
@@ -59,6 +59,12 @@ def _configured(sock: Path, cache: Path, source: Path) -> Read:
     manifest.close()
     assert entry is not None
     return Read(UID, listing.version, entry.ino, 0, entry.size)
+
+
+def _listens(sock: Path) -> bool:
+    """Tell whether a fetcher takes connections: the socket has its name a moment before."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        return connection.connect_ex(str(sock)) == 0
 
 
 def _ask(sock: Path, request: Request) -> Reply:
