@@ -24,6 +24,7 @@ from xml.etree import ElementTree
 from tests.support.coverage_table import lines
 
 ROOT = Path(__file__).resolve().parents[1]
+OTHERS_RUN = "STOKER_OTHERS_RUN"  # names a file that is there while other stages run beside one, for what it times
 BIN = Path(sys.executable).parent
 LINT = (
     (str(BIN / "ruff"), "check", "."),
@@ -116,10 +117,16 @@ def run_stage(stage: str, measured: bool = False, output: IO[str] | None = None)
 
 def run_beside(stage: str, others: Sequence[str], run: Callable[[str, IO[str] | None], Result]) -> list[Result]:
     """Run one stage beside the others, which run one after the other, and print what it wrote at the end."""
-    with ThreadPoolExecutor(1) as beside, tempfile.TemporaryFile("w+", encoding="utf-8") as output:
+    with (
+        ThreadPoolExecutor(1) as beside,
+        tempfile.TemporaryFile("w+", encoding="utf-8") as output,
+        tempfile.NamedTemporaryFile() as others_run,
+    ):
         print(f"\n{stage} runs beside {', '.join(others)}: its output comes after theirs", flush=True)
+        os.environ[OTHERS_RUN] = others_run.name
         running = beside.submit(run, stage, output)
         results = [run(other, None) for other in others]
+        others_run.close()
         results.append(running.result())
         output.seek(0)
         print(output.read(), flush=True)

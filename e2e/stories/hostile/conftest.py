@@ -3,17 +3,22 @@
 All of it ends with the module.
 """
 
+import os
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
+from e2e.cluster.processes import wait_for
 from e2e.support import manifests
 from e2e.support.bucket import files
 from e2e.support.hostilestore import hostile_store
 from e2e.support.tenant import Canary, Tenant
 from e2e.support.world import STRICT, Home, World, temporary_home
+
+_BESIDE = 800.0  # seconds, of the 900 that a story may take: what else runs takes about as long as the stories before
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +45,14 @@ def victim(world: World) -> Iterator[Home]:
 
 
 @pytest.fixture(scope="module")
-def canary(world: World) -> Iterator[Canary]:
+def others_ended() -> None:
+    """Wait until no other stage of the tests runs beside the stories: the canary's rounds are timed."""
+    running = os.environ.get("STOKER_OTHERS_RUN", "")  # set by tests/run.py
+    wait_for("the tests beside the stories to end", lambda: not (running and Path(running).exists()), _BESIDE)
+
+
+@pytest.fixture(scope="module")
+def canary(world: World, others_ended: None) -> Iterator[Canary]:
     """Run the canary beside all attacks."""
     with temporary_home(world, f"canary-{uuid4().hex[:6]}") as home:
         bucket = home.bucket()
