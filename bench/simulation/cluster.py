@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -18,6 +19,7 @@ from e2e.cluster import leftovers, machine, network
 from e2e.cluster.build import Programs
 from e2e.cluster.certs import render_token_kubeconfig
 from e2e.cluster.controlplane import ControlPlane, server_url
+from e2e.cluster.errors import CommandFailedError
 from e2e.cluster.paths import ClusterPaths
 from e2e.cluster.processes import run, start_daemon, tail
 from e2e.cluster.slots import Slot, SlotRegistry
@@ -47,6 +49,7 @@ FLAGS = {
 # few gigabytes ends the operator's Lease.
 _DATA = Path("/dev/shm/stoker-e2e")
 _AT_ONCE = 300  # objects: kubectl holds itself back after so many requests
+_FORGOTTEN, _REMINDED = 20.0, 20  # seconds without another sidecar's pod that is ready, and pods that are touched then
 
 
 class SimulatedCluster:
@@ -115,10 +118,27 @@ class SimulatedCluster:
         self._nodes = nodes
         listing = ("get", "daemonset", "stoker-sidecar", "-n", shape.SYSTEM, "-o", "jsonpath={.status.numberReady}")
         wait = LongWait("nodes with a sidecar", nodes, self._say)
-        while not wait.look(int(self.kubectl(*listing) or 0)):
+        before, since = -1, time.monotonic()
+        while not wait.look(ready := int(self.kubectl(*listing) or 0)):
             if self._kwok is not None and self._kwok.poll() is not None:
                 raise BenchError(f"kwok has ended: {tail(self.log('kwok'))}")
+            if ready != before:
+                before, since = ready, time.monotonic()
+            elif time.monotonic() - since > _FORGOTTEN:
+                self._remind()
+                since = time.monotonic()
             time.sleep(1.0)
+
+    def _remind(self) -> None:
+        """Touch the sidecars' pods that do not run: of some hundreds kwok forgets one, for minutes or for good."""
+        rows = '{range .items[*]}{.metadata.name} {.spec.nodeName}{"\\n"}{end}'
+        pending = ("get", "pods", "-n", shape.SYSTEM, "--field-selector=status.phase=Pending", "-o", f"jsonpath={rows}")
+        for row in self.kubectl(*pending).splitlines()[:_REMINDED]:
+            pod, _, node = row.partition(" ")
+            mark = ("--overwrite", f"bench.stoker.dev/reminded={time.time():.0f}")
+            with suppress(CommandFailedError):  # it is gone
+                self.kubectl("annotate", "pod", pod, "-n", shape.SYSTEM, *mark)
+                self.kubectl("annotate", "node", node, *mark)
 
     def replace(self, name: str) -> None:
         """Let a node go, as a spot node does, and another of its name come."""
