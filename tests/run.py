@@ -45,7 +45,7 @@ PYTEST: dict[str, tuple[str, ...]] = {
 }
 STAGES = ("lint", *PYTEST)
 ALONE = ("lint", "unit")  # both cores are theirs, and what they find is soon known
-BESIDE = "e2e"  # alone it takes half of the machine: all stages one after the other were 45 minutes, this is 32
+BESIDE = "e2e"  # alone it takes half of the machine: all stages one after the other were 45 minutes
 OF_STORIES = ("jobset", "kueue")  # programs that stories need beside the cluster's own
 # Programs of the cluster that integration tests use as well.
 OF_INTEGRATION = ("kube-apiserver", "kubectl", "helm", "versitygw", "csi-sanity", "kube-score", "kubesec")

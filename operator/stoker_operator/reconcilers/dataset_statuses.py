@@ -75,10 +75,10 @@ class DatasetStatuses:
         keys = {*decision.changed, *self._failed}
         if troubles is not None or self._troubled:  # one may be of what many share, such as a node: each is asked
             keys.update(decision.view.datasets)
-        self._troubled = troubles is not None
+        self._troubled = self._troubled or troubles is not None  # also where this does not come to its end
         for key in keys:
             if key not in decision.view.datasets:
-                self._forget(decision, key)
+                self._leave_out(decision, key)
                 continue
             plan = decision.plans.get(key)
             trouble = troubles(key) if troubles is not None and plan is not None else ()
@@ -88,6 +88,7 @@ class DatasetStatuses:
                 yield  # of one on all nodes it is a step of its own, without the look at those before
                 self._take(key, self._settle(decision, key, basis))
                 yield
+        self._troubled = troubles is not None
 
     def _take(self, key: str, settled: _SettledStatus) -> None:
         self._known[key] = settled
@@ -101,7 +102,7 @@ class DatasetStatuses:
         else:
             self._failed.discard(key)
 
-    def _forget(self, decision: Decision, key: str) -> None:
+    def _leave_out(self, decision: Decision, key: str) -> None:
         """Leave out a Dataset that is gone, or work out what is to be said of one that does not parse or is refused."""
         self._known.pop(key, None)
         self._differing.pop(key, None)

@@ -2,12 +2,14 @@
 
 from collections.abc import Collection
 from dataclasses import replace
+from itertools import islice
 from random import Random
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stoker_api.dataset_status import DatasetStatus
 from stoker_operator.core.dataset_decision import Decision
 from stoker_operator.core.kept_decision import KeptDecision
 from stoker_operator.mirror.state import ClusterState
@@ -15,8 +17,9 @@ from stoker_operator.reconcilers.credential_rights import CredentialRights
 from stoker_operator.reconcilers.dataset_finalizers import DatasetFinalizers
 from stoker_operator.reconcilers.dataset_statuses import DatasetStatuses, Troubles
 from stoker_operator.reconcilers.dataset_volumes import DatasetVolumes
+from stoker_operator.reconcilers.turns import KeyedAction
 from tests.model.stoker_operator.test_kept_decision import World, answer, change, new_world, write
-from tests.unit.stoker_operator.builders import NOW
+from tests.unit.stoker_operator.builders import NOW, listed, make_dataset, make_node, make_view
 
 
 class Keepers:
@@ -30,7 +33,13 @@ class Keepers:
         self._statuses = DatasetStatuses(nobody, state, nobody, lambda: NOW)
         self._rights = CredentialRights(nobody, state, "stoker")
 
-    def wishes(self, decision: Decision, troubles: Troubles | None) -> set[str]:
+    def begin(self, decision: Decision, troubles: Troubles | None, steps: int) -> None:
+        """Work out some of the statuses, in a pass that does not come to its end."""
+        for _ in islice(self._statuses.work_out(decision, self.volumes.note, troubles), steps):
+            pass
+
+    def wishes(self, decision: Decision, troubles: Troubles | None) -> set[tuple[str, bool]]:
+        """Return the keys of all wishes, and whether each is of a status that tells of a trouble."""
         for _ in self._statuses.work_out(decision, self.volumes.note, troubles):
             pass
         actions = [
@@ -39,7 +48,7 @@ class Keepers:
             *self.volumes.actions(decision.view.datasets, decision.changed, NOW),
             *self._statuses.actions(decision, lambda _: False),
         ]
-        return {action.key for action in actions}
+        return {(action.key, _tells_of_trouble(action)) for action in actions}
 
 
 @settings(max_examples=60, deadline=None)
@@ -51,12 +60,29 @@ def test_changes_alone_come_to_the_same_wishes(seed: int, passes: int) -> None:
         decision = answer(kept.decide(world.view(), dict(world.wanted), world.now, world.may_be_given))
         everything = {*decision.view.datasets, *decision.view.invalid_datasets}
         missed = {*missed, *decision.changed}
-        if pick.random() < 0.8:  # else the pass does not come to its end
-            troubles = _troubles(pick)
+        troubles = _troubles(pick)
+        if pick.random() < 0.3:
+            keepers.begin(replace(decision, changed=missed), troubles, pick.randint(1, 6))
+        else:
             found = keepers.wishes(replace(decision, changed=missed), troubles)
             assert found == Keepers().wishes(replace(decision, changed=everything), troubles)
             missed = ()
         _go_on(pick, world, decision)
+
+
+def test_a_trouble_that_is_over_is_taken_back_after_a_pass_that_ended_early() -> None:
+    view, keepers = make_view(listed(make_dataset()), make_node("a")), Keepers()
+    decision = answer(KeptDecision().decide(view, {}, NOW))
+    assert any(told for _, told in keepers.wishes(decision, lambda _: ("it is not taken",)))
+    unchanged = replace(decision, changed=())
+    keepers.begin(unchanged, None, 1)
+    assert not any(told for _, told in keepers.wishes(unchanged, None))
+
+
+def _tells_of_trouble(action: KeyedAction) -> bool:
+    act: Any = action.act
+    status = act.args[-1]
+    return isinstance(status, DatasetStatus) and any("it is not taken" in one.message for one in status.conditions)
 
 
 def _troubles(pick: Random) -> Troubles | None:
