@@ -33,8 +33,15 @@ class S3Server:
 
     def gets(self, bucket: str) -> list[str]:
         """Return the keys of a bucket's objects that GETs asked for, in order, one for each request."""
+        return [key for operation, key in self._asked(bucket) if operation == "s3_GetObject"]
+
+    def operations(self, bucket: str) -> list[str]:
+        """Return the operations that were asked of a bucket, in order, as the server names them: ``s3_GetObject``."""
+        return [operation for operation, _ in self._asked(bucket)]
+
+    def _asked(self, bucket: str) -> list[tuple[str, str]]:
         words = (line.split() for line in self.access_log.read_text().splitlines())
-        return [word[8] for word in words if word[1] == bucket and word[7] == "s3_GetObject"]
+        return [(word[7], word[8]) for word in words if word[1] == bucket]
 
     def client(self) -> Any:
         """Make an administrator's aiobotocore client, an asynchronous context manager."""
