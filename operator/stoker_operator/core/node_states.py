@@ -21,7 +21,7 @@ from stoker_operator.core.warm_parts import is_warm
 
 # As long as kube-controller-manager lets pods stay on a node that stopped answering (tolerationSeconds: 300).
 NODE_GRACE = 300.0
-_MOST_SUMMARIES = 10_000  # that are remembered to be shared
+_MOST_SUMMARIES = 10_000  # that are remembered to be shared: of versions that some node has all of
 _WITH_MANIFEST = frozenset({NodePhase.WARMING, NodePhase.WARM, NodePhase.PATHS_WARM, NodePhase.FULL, NodePhase.IDLE})
 
 
@@ -115,12 +115,15 @@ def _summarize(state: NodeState) -> StateSummary:
     done = state.done and is_warm(row, ())
     figures = (row.warm_bytes, row.bytes_per_second, row.eta_seconds)
     summary = StateSummary(str(row.phase), attention, done, row.version, *figures, row.error)
-    return summary if row.error is not None else _same_summary(summary)
+    return _same_summary(summary) if done and row.error is None else summary
 
 
 @lru_cache(maxsize=_MOST_SUMMARIES)
 def _same_summary(summary: StateSummary) -> StateSummary:
-    """Return one object for all that say the same: thousands of nodes have all of a Dataset."""
+    """Return one object for all that say the same: thousands of nodes have all of a Dataset.
+
+    Not for nodes on their way, each of which says something else every few seconds: it would be remembered for nothing.
+    """
     return summary
 
 

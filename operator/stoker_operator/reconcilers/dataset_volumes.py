@@ -73,8 +73,7 @@ class DatasetVolumes:
         for key in changed:
             self._take_over(key, datasets.get(key))
         self._overdue.update(self._times.take(now))
-        for key in self._overdue:
-            dataset = self._staying[key]
+        for key, dataset in [(key, self._staying[key]) for key in self._overdue]:  # some are looked at meanwhile
             yield KeyedAction(volume_key(key), "volume", dataset.metadata.namespace, partial(self._look, dataset))
 
     def due(self, now: float) -> float | None:

@@ -75,8 +75,7 @@ class DatasetReconciler:
             troubles = self._troubles_of(decision)
         await in_slices(self._statuses.work_out(decision, self._volumes.note, troubles))
         rights = await in_slices(self._rights.actions(decision))
-        async with WORK.one():
-            due = self.work.take(self._actions(decision, rights, now))
+        due = await in_slices(self.work.take_in_steps(self._actions(decision, rights, now)))
         self._missed = frozenset()
         times = [time - now for time in (decision.look_again, self._statuses.due) if time is not None]
         again = view.shares.look_again

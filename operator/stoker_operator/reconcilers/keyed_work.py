@@ -1,13 +1,13 @@
 """Acting by key: each object has its own turn, its own time and its own back-off, so none waits for another's trouble.
 
-A pass looks at everything, decides without awaiting, and hands in its wishes (``KeyedWork.take``); nobody waits for
-their end. What a pass does not wish again is forgotten, unless it is under way.
+A pass decides without awaiting, and hands in its wishes (``KeyedWork.take``); nobody waits for their end. What a pass
+does not wish again is forgotten, unless it is under way.
 """
 
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -17,6 +17,7 @@ from stoker_api.names import Reason
 from stoker_kube.errors import KubeError, Unavailable
 from stoker_kube.events import EventRecorder
 from stoker_operator import metrics
+from stoker_operator.core.steps import Steps, finished
 from stoker_operator.reconcilers.turns import KeyedAction, Turns
 from stoker_operator.write_budget import WriteBudget, WritePriority, acting_for
 
@@ -34,7 +35,10 @@ LAST = 300.0  # seconds: what a person has to put right is looked at often enoug
 LAST_TEMPORARY = 30.0  # seconds; an API server that is back is noticed this soon
 
 
+_STEP = 50  # wishes: what makes one takes 5 us and more
+
 _Lane = tuple[str, bool, WritePriority | None]  # a step, whether the last try took too long, and its priority
+_Scopes = Mapping[str, dict[str, KeyedAction]]  # by scope and key
 
 
 @dataclass
@@ -88,17 +92,39 @@ class KeyedWork:
 
         What failed and is not wished any more is forgotten, but for the keys in ``keep``.
         """
+        return finished(self.take_in_steps(actions, keep))
+
+    def take_in_steps(self, actions: Iterable[KeyedAction], keep: Collection[str] = ()) -> Steps[float | None]:
+        """Do as ``take`` does, in steps, for thousands of wishes. What is under way goes on meanwhile.
+
+        The wishes of the last pass count until the last step, and what began or failed until then does not begin again.
+        """
+        wished: dict[str, KeyedAction] = {}
+        lanes: dict[_Lane, dict[str, dict[str, KeyedAction]]] = {lane: {} for lane in self._turns}
+        for number, action in enumerate(actions, 1):
+            wished[action.key] = action
+            if not number % _STEP:
+                yield
+        for number, action in enumerate(wished.values(), 1):
+            lane = (action.step, self._is_slow(action.key), action.priority)
+            lanes.setdefault(lane, {}).setdefault(action.scope, {})[action.key] = action
+            if not number % _STEP:
+                yield
+        return self._replace(wished, lanes, keep)
+
+    def _replace(
+        self, wished: Mapping[str, KeyedAction], lanes: Mapping[_Lane, _Scopes], keep: Collection[str]
+    ) -> float | None:
         now = self._clock()
-        wished = {action.key: action for action in actions}
-        self._forget_but({*wished, *self._running, *keep})
-        self._missed.update(wished.keys() & self._running.keys())
-        waiting: dict[_Lane, list[KeyedAction]] = {lane: [] for lane in self._turns}
-        for action in wished.values():
-            if action.key not in self._running and not self._has_to_wait(action, now):
-                lane = (action.step, self._is_slow(action.key), action.priority)
-                waiting.setdefault(lane, []).append(action)
-        for lane, found in waiting.items():
-            self._lane(lane).replace(found)
+        self._forget_but(wished, keep)
+        running = wished.keys() & self._running.keys()
+        self._missed |= running
+        waiting = [key for key in self._failures if key in wished and self._has_to_wait(wished[key], now)]
+        for action in map(wished.__getitem__, (*running, *waiting)):
+            for scopes in lanes.values():
+                scopes.get(action.scope, {}).pop(action.key, None)
+        for lane, scopes in lanes.items():
+            self._lane(lane).replace({scope: found for scope, found in scopes.items() if found})
             self._begin(lane)
         metrics.FAILING.labels(self._name).set(len(self._failures))
         self._promised = self._next_due(now)
@@ -132,7 +158,7 @@ class KeyedWork:
     async def close(self) -> None:
         """Cancel what is under way."""
         for turns in self._turns.values():
-            turns.replace(())
+            turns.replace({})
         for task in (*self._running.values(), *self._later.values()):
             task.cancel()
         await self.settled()
@@ -145,9 +171,12 @@ class KeyedWork:
         failure = self._failures.get(key)
         return failure is not None and failure.slow
 
-    def _forget_but(self, keys: set[str]) -> None:
-        self._failures = {key: one for key, one in self._failures.items() if key in keys}
-        self._again = {key: at for key, at in self._again.items() if key in keys}
+    def _forget_but(self, *kept: Container[str]) -> None:
+        def stays(key: str) -> bool:
+            return key in self._running or any(key in keys for keys in kept)
+
+        self._failures = {key: one for key, one in self._failures.items() if stays(key)}
+        self._again = {key: at for key, at in self._again.items() if stays(key)}
 
     def _next_due(self, now: float) -> float:
         times = [*(failure.due for failure in self._failures.values()), *self._again.values()]

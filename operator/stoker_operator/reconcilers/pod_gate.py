@@ -97,7 +97,8 @@ class PodGate:
         self._reasons.update({hold.pod.key: hold for hold in outcome.holds})
         stuck, next_stuck = find_stuck(self._unplaced.values(), now)
         self._tell_stuck(stuck)
-        again = (outcome.next_deadline(now), next_stuck, self.work.take(self._actions(), self._refused.values()))
+        due = await in_slices(self.work.take_in_steps(self._actions(), self._refused.values()))
+        again = (outcome.next_deadline(now), next_stuck, due)
         return min((seconds for seconds in again if seconds is not None), default=None)
 
     async def _decide(self, now: float) -> Outcome:
@@ -148,10 +149,10 @@ class PodGate:
         self._feed.touch(pod.key)
 
     def _actions(self) -> Iterator[KeyedAction]:
-        for going in self._going.values():
+        for going in list(self._going.values()):  # lists: some end between two steps
             if not going.begun:
                 yield going.action
-        for key, hold in self._reasons.items():
+        for key, hold in list(self._reasons.items()):
             yield _action(_REASON, hold.pod, partial(self._hold, key))
 
     def _give_up(self, going: _Going) -> None:

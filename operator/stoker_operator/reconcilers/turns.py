@@ -1,7 +1,7 @@
 """Whose turn it is: a round over the namespaces, so that the many objects of one do not delay the few of another."""
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,20 +47,23 @@ class Turns:
         """True when nothing waits."""
         return not self._waiting
 
-    def replace(self, actions: Iterable[KeyedAction]) -> None:
-        """Let these wait, and forget the ones that waited until now.
+    def replace(self, found: Mapping[str, Mapping[str, KeyedAction]]) -> None:
+        """Let these wait, by scope and key, and forget the ones that waited until now.
 
         A scope keeps its place in the round, and a key that waited already its place in its scope: passes come faster
         than a long queue gets done, and each wishes for its first objects again.
         """
-        found: dict[str, dict[str, KeyedAction]] = {}
-        for action in actions:
-            found.setdefault(action.scope, {})[action.key] = action
         for scope in self._waiting.keys() - found.keys():
             del self._waiting[scope]
         for scope, new in found.items():
-            first = [new.pop(one.key) for one in self._waiting.get(scope, ()) if one.key in new]
-            self._waiting[scope] = deque((*first, *new.values()))
+            known = self._waiting.get(scope)
+            if known is None:
+                self._waiting[scope] = deque(new.values())
+            elif len(known) == len(new) == 1 and known[0].key in new:  # thousands of nodes have one action each
+                known[0] = new[known[0].key]
+            else:
+                first = {one.key: new[one.key] for one in known if one.key in new}
+                self._waiting[scope] = deque({**first, **new}.values())
 
     def begin(self) -> KeyedAction | None:
         """Take the next one that may begin, which counts as under way until ``end``; None when there is none."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import pytest
 
@@ -69,6 +70,10 @@ class World:
         self.work.take(actions)
         await self.work.settled()
         return self.work.due()
+
+
+def many(world: World, count: int) -> list[KeyedAction]:
+    return [world.action(f"n{number}-plan") for number in range(count)]
 
 
 def virtual(main: Callable[[World], Awaitable[None]], rate: float | None = None) -> None:
@@ -186,6 +191,39 @@ def test_what_waits_for_a_slot_and_is_wished_no_more_is_not_done() -> None:
         world.work.take(busy)
         await world.work.close()
         assert "team-late" not in world.done
+
+    virtual(main)
+
+
+def test_what_begins_between_two_steps_of_a_pass_is_not_begun_twice() -> None:
+    async def main(world: World) -> None:
+        slots = AT_ONCE_EACH + LENT
+        busy = [world.of(f"team-{number}", partial(asyncio.sleep, 1.0)) for number in range(slots)]
+        late = world.action("team-late", hangs=True)
+        world.work.take([*busy, late])
+        for _ in world.work.take_in_steps([late, *many(world, 200)]):
+            await asyncio.sleep(0.5)
+        await asyncio.sleep(0.1)
+        assert (world.done.count("team-late"), len(world.done)) == (1, 201)
+        await world.work.close()
+
+    virtual(main)
+
+
+@pytest.mark.expected_logs("odd failed, trying again")
+def test_what_fails_between_two_steps_of_a_pass_waits() -> None:
+    async def main(world: World) -> None:
+        async def fail() -> None:
+            await asyncio.sleep(1.0)
+            world.done.append("odd")
+            raise REFUSED
+
+        odd = world.of("odd", fail)
+        world.work.take([odd])
+        for _ in world.work.take_in_steps([odd, *many(world, 100)]):
+            await asyncio.sleep(0.7)
+        await world.work.settled()
+        assert (world.done.count("odd"), len(world.done), world.work.trouble("odd")) == (1, 101, "no")
 
     virtual(main)
 

@@ -1,5 +1,7 @@
 """Whose turn it is."""
 
+from collections.abc import Iterable
+
 from stoker_operator.reconcilers.turns import KeyedAction, Turns
 
 
@@ -9,6 +11,13 @@ async def nothing() -> None:
 
 def action(key: str, scope: str = "team") -> KeyedAction:
     return KeyedAction(key, "step", scope, nothing)
+
+
+def wish(turns: Turns, actions: Iterable[KeyedAction]) -> None:
+    found: dict[str, dict[str, KeyedAction]] = {}
+    for one in actions:
+        found.setdefault(one.scope, {})[one.key] = one
+    turns.replace(found)
 
 
 def begun(turns: Turns) -> list[str]:
@@ -21,31 +30,31 @@ def begun(turns: Turns) -> list[str]:
 
 def test_scopes_take_turns_however_many_offers_one_has() -> None:
     turns = Turns(at_once=4, at_once_each=4)
-    turns.replace([action(f"many-{number}", "many") for number in range(9)] + [action("few", "few")])
+    wish(turns, [action(f"many-{number}", "many") for number in range(9)] + [action("few", "few")])
     assert begun(turns) == ["many-0", "few", "many-1", "many-2"]
 
 
 def test_a_scope_has_its_own_limit() -> None:
     turns = Turns(at_once=9, at_once_each=2)
-    turns.replace([action(f"many-{number}", "many") for number in range(9)] + [action("few", "few")])
+    wish(turns, [action(f"many-{number}", "many") for number in range(9)] + [action("few", "few")])
     assert begun(turns) == ["many-0", "few", "many-1"]
 
 
 def test_a_scope_with_more_to_do_borrows_and_leaves_the_rest_to_others() -> None:
     turns = Turns(at_once=8, at_once_each=2, lent=3)
     many = [action(f"many-{number}", "many") for number in range(9)]
-    turns.replace(many)
+    wish(turns, many)
     assert len(begun(turns)) == 5
-    turns.replace([*many[5:], *(action(f"few-{number}", "few") for number in range(9))])
+    wish(turns, [*many[5:], *(action(f"few-{number}", "few") for number in range(9))])
     assert begun(turns) == ["few-0", "few-1"]
-    turns.replace([*many[5:], action("one", "one")])
+    wish(turns, [*many[5:], action("one", "one")])
     assert begun(turns) == ["one"]
 
 
 def test_what_was_borrowed_is_given_back_before_what_is_its_own() -> None:
     turns = Turns(at_once=8, at_once_each=2, lent=1)
     many = [action(f"many-{number}", "many") for number in range(3)]
-    turns.replace([*many, *(action(f"few-{number}", "few") for number in range(3))])
+    wish(turns, [*many, *(action(f"few-{number}", "few") for number in range(3))])
     assert len(begun(turns)) == 5
     turns.end(many[0])
     assert begun(turns) == ["few-2"]
@@ -54,7 +63,7 @@ def test_what_was_borrowed_is_given_back_before_what_is_its_own() -> None:
 def test_an_end_makes_room_for_the_next() -> None:
     turns = Turns(at_once=1, at_once_each=1)
     first, second = action("first"), action("second")
-    turns.replace([first, second])
+    wish(turns, [first, second])
     assert begun(turns) == ["first"]
     turns.end(first)
     assert begun(turns) == ["second"]
@@ -62,8 +71,8 @@ def test_an_end_makes_room_for_the_next() -> None:
 
 def test_what_is_not_offered_again_is_forgotten() -> None:
     turns = Turns(at_once=1, at_once_each=1)
-    turns.replace([action("old")])
-    turns.replace([action("new", "other")])
+    wish(turns, [action("old")])
+    wish(turns, [action("new", "other")])
     assert begun(turns) == ["new"]
 
 
@@ -72,7 +81,7 @@ def test_what_waited_goes_before_what_is_offered_again() -> None:
     crowd = [action(f"job-{number}") for number in range(3)]
     served = []
     for _ in crowd:  # each pass wishes for all of them, and there is time for one
-        turns.replace(crowd)
+        wish(turns, crowd)
         one = turns.begin()
         assert one is not None
         served.append(one.key)
