@@ -5,6 +5,9 @@ from heapq import heapify, heappop, heappush, nsmallest
 from typing import Final, NamedTuple
 
 from stoker_operator.core.node_room import FillRoom, Selection
+from stoker_operator.core.steps import Steps
+
+_AT_ONCE = 100  # looks at a node, of 5 us each
 
 
 class FreshRank(NamedTuple):
@@ -32,14 +35,23 @@ class FillOrder:
     def __init__(self, selection: Selection, room: FillRoom) -> None:
         self._selection: Final = selection
         self._room: Final = room
-        self._ranks: Final = [fresh_rank(selection, room, name) for name in selection.fresh]
-        heapify(self._ranks)
+        self._ranks: list[FreshRank] | None = None  # a heap, once anybody has asked
 
-    def first(self, count: int, need: int, but: Container[str]) -> list[str]:
-        """Return the first nodes that are not in ``but``: those with room for ``need`` bytes before all others."""
-        fitting, full, seen = list[str](), list[FreshRank](), list[FreshRank]()
-        while self._ranks and len(fitting) < count:
-            rank = self._next()
+    def first(self, most: int, need: int, but: Container[str]) -> Steps[list[str]]:
+        """Return so many nodes at most that are not in ``but``: the first, those with room for ``need`` bytes first."""
+        if self._ranks is None:
+            self._ranks = yield from self._all_ranks()
+        ranks, fitting, full, seen = self._ranks, list[str](), list[FreshRank](), list[FreshRank]()
+        looks = 0
+        while ranks and len(fitting) < most:
+            looks += 1
+            if looks % _AT_ONCE == 0:
+                yield
+            rank = heappop(ranks)
+            now = fresh_rank(self._selection, self._room, rank.name)
+            if now != rank:
+                heappush(ranks, now)
+                continue
             seen.append(rank)
             if rank.name in but:
                 continue
@@ -48,18 +60,19 @@ class FillOrder:
             else:
                 full.append(rank)
         for rank in seen:
-            heappush(self._ranks, rank)
+            heappush(ranks, rank)
         # How many a node without room was given does not matter.
-        rest = nsmallest(count - len(fitting), full, key=lambda rank: (rank.tainted, rank.taken, rank.name))
+        rest = nsmallest(most - len(fitting), full, key=lambda rank: (rank.tainted, rank.taken, rank.name))
         return fitting + [rank.name for rank in rest]
 
-    def _next(self) -> FreshRank:
-        while True:
-            rank = heappop(self._ranks)
-            now = fresh_rank(self._selection, self._room, rank.name)
-            if now == rank:
-                return rank
-            heappush(self._ranks, now)
+    def _all_ranks(self) -> Steps[list[FreshRank]]:
+        ranks = list[FreshRank]()
+        for name in self._selection.fresh:
+            ranks.append(fresh_rank(self._selection, self._room, name))
+            if len(ranks) % _AT_ONCE == 0:
+                yield
+        heapify(ranks)
+        return ranks
 
 
 class FillOrders:

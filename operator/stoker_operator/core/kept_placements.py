@@ -26,6 +26,7 @@ from stoker_operator.core.placement_turns import Turn, charge_refused, pod_nodes
 from stoker_operator.core.quota import QuotaBook, QuotaShare, Tenant
 from stoker_operator.core.replica_share import asks_for_share, last_share
 from stoker_operator.core.spoiled import Spoiled
+from stoker_operator.core.steps import Steps
 from stoker_operator.core.usage import Use
 from stoker_operator.core.views import ClusterView
 
@@ -288,7 +289,7 @@ class KeptPlacements:
         room = LastRoom(self._promises)
         orders = FillOrders(room)
         for key in sorted(self._lacking, key=self._positions.__getitem__):
-            self._fill(key, room, orders, spoiled)
+            yield from self._fill(key, room, orders, spoiled)
             yield
         for key in sorted(turns, key=self._positions.__getitem__):
             if self._kept[key].draft.share.limited:
@@ -301,11 +302,11 @@ class KeptPlacements:
             yield
         return finished | self._touched
 
-    def _fill(self, key: str, room: LastRoom, orders: FillOrders, spoiled: Spoiled) -> None:
+    def _fill(self, key: str, room: LastRoom, orders: FillOrders, spoiled: Spoiled) -> Steps[None]:
         one = self._kept[key]
         if not one.draft.share.limited:
             self._remember(key)
-        spoiled.attempt(key, partial(one.draft.fill, room, orders))
+        yield from spoiled.steps(key, partial(one.draft.fill, room, orders))
 
     def _count(self, key: str, spoiled: Spoiled) -> None:
         draft = self._kept[key].draft

@@ -25,6 +25,7 @@ from stoker_operator.core.quota import QuotaBook, QuotaShare, Tenant
 from stoker_operator.core.replica_share import limited_sentence, share_now
 from stoker_operator.core.replica_spread import FreeNodes, ReplicaSpread, spread_of
 from stoker_operator.core.spoiled import Spoiled
+from stoker_operator.core.steps import Steps, finished
 from stoker_operator.core.usage import Use
 from stoker_operator.core.views import ClusterView
 from stoker_operator.core.warm_nodes import may_warm
@@ -59,7 +60,7 @@ def place(
         spoiled.attempt(key, partial(draft, dataset))
     drafts = by_age_within([one for _, one in sorted(turns, key=lambda pair: pair[0])])
     ledger = Ledger(view)
-    steps = (_keep_at_once, Draft.fill, Draft.count_idle, Draft.drop_idle)
+    steps = (_keep_at_once, _fill_at_once, Draft.count_idle, Draft.drop_idle)
     for step in steps:
         # Last in line gives up its idle data first.
         for one in reversed(drafts) if step is Draft.drop_idle else drafts:
@@ -71,6 +72,10 @@ def place(
 def _keep_at_once(draft: "Draft", ledger: KeepRoom) -> None:
     for _ in draft.keep(ledger):
         pass
+
+
+def _fill_at_once(draft: "Draft", ledger: FillRoom) -> None:
+    finished(draft.fill(ledger))
 
 
 def by_age_within(drafts: list["Draft"]) -> list["Draft"]:
@@ -180,8 +185,8 @@ class Draft:
         here = self.size if state.unread or role is Role.GUEST else state.warm_bytes
         return max(0, self.size - here), 0
 
-    def fill(self, ledger: FillRoom, orders: FillOrders | None = None) -> None:
-        """Add replicas, where there are too few: first on nodes that pods use anyway, then on fresh ones.
+    def fill(self, ledger: FillRoom, orders: FillOrders | None = None) -> Steps[None]:
+        """Add replicas, where there are too few: first on nodes that pods use anyway, then on fresh ones. In steps.
 
         ``orders``: kept for all Datasets of a pass, by which the nodes are as without them.
         """
@@ -193,17 +198,20 @@ class Draft:
         missing = self.missing()
         if not missing:
             return
-        for name in self._first_fresh(missing, ledger, orders):
+        fresh = yield from self._first_fresh(missing, ledger, orders)
+        for number, name in enumerate(fresh, 1):
             if missing and self._within_quota(name):
                 self._give(name, Role.REPLICA, ledger)
                 missing -= 1
+            if number % _AT_ONCE == 0:
+                yield
 
-    def _first_fresh(self, missing: int, ledger: FillRoom, orders: FillOrders | None) -> list[str]:
+    def _first_fresh(self, missing: int, ledger: FillRoom, orders: FillOrders | None) -> Steps[list[str]]:
         """Return fresh nodes in their order; giving one of them changes no other's rank."""
         # An order steps over those that have it already, one by one.
         few = 2 * len(self.roles) < len(self._fresh)
         if orders is not None and few and not self.share.limited and not self._named:
-            return orders.of(self.selection).first(missing, self.size, self.roles)
+            return (yield from orders.of(self.selection).first(missing, self.size, self.roles))
         free = [name for name in self._fresh if name not in self.roles]
         rank = partial(self._fresh_rank, ledger=ledger)
         return sorted(free, key=rank) if self.share.limited else nsmallest(missing, free, key=rank)

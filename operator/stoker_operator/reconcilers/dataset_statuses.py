@@ -41,6 +41,7 @@ class _SettledStatus:
     plan: DatasetPlan | None
     basis: _Basis
     status: DatasetStatus | None  # None: it has that
+    urgent: bool  # more than figures differ
     error: Exception | None
 
 
@@ -125,14 +126,15 @@ class DatasetStatuses:
             sentence = spoiled.get(key, sentence)
         if status is None:
             status = troubled_status(dataset.status, meta.generation, sentence, now)
-        return _SettledStatus(plan, basis, None if status == dataset.status else status, spoiled.error(key))
+        other = None if status == dataset.status else status
+        return _SettledStatus(plan, basis, other, urgent(dataset.status, status), spoiled.error(key))
 
     def actions(self, decision: Decision, going: Callable[[str], bool]) -> Iterable[KeyedAction]:
         """Return what would write the statuses that differ, but for the Datasets that are ``going`` now."""
         self._due = None
         for key, one in self._differing.items():
             dataset = decision.view.datasets[key]
-            if one.status is None or going(key) or self._postponed(key, dataset.status, one.status):
+            if one.status is None or going(key) or self._postponed(key, one):
                 continue
             error = decision.spoiled.error(key) or one.error
             if error is not None:
@@ -146,8 +148,8 @@ class DatasetStatuses:
         name, about = f"status of Dataset {key}", dataset_ref(meta)
         return KeyedAction(name, "status", meta.namespace, act, meta.generation, about, WritePriority.STATUS)
 
-    def _postponed(self, key: str, old: DatasetStatus, new: DatasetStatus) -> bool:
-        due = 0.0 if urgent(old, new) else self._written_at.get(key, 0.0) + FIGURES_EVERY
+    def _postponed(self, key: str, one: _SettledStatus) -> bool:
+        due = 0.0 if one.urgent else self._written_at.get(key, 0.0) + FIGURES_EVERY
         if due <= self._clock():
             return False
         self._due = due if self._due is None else min(self._due, due)

@@ -35,7 +35,7 @@ LAST = 300.0  # seconds: what a person has to put right is looked at often enoug
 LAST_TEMPORARY = 30.0  # seconds; an API server that is back is noticed this soon
 
 
-_STEP = 50  # wishes: what makes one takes 5 us and more
+_STEP = 20  # wishes: to make one takes 5 us and more
 
 _Lane = tuple[str, bool, WritePriority | None]  # a step, whether the last try took too long, and its priority
 _Scopes = Mapping[str, dict[str, KeyedAction]]  # by scope and key

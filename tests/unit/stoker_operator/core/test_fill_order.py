@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from stoker_operator.core.fill_order import FillOrders, fresh_rank
 from stoker_operator.core.node_room import Ledger, Selection, Selections
+from stoker_operator.core.steps import finished
 from stoker_operator.core.views import Taint
 from tests.unit.stoker_operator.builders import NOW, make_cache, make_dataset, make_node, make_view
 
@@ -30,20 +31,20 @@ def _plainly_first(selection: Selection, room: Ledger, count: int, need: int, bu
 
 def test_the_freest_nodes_come_first() -> None:
     selection, room = _selection({"a": 10, "b": 30, "c": 20})
-    assert FillOrders(room).of(selection).first(2, 5, ()) == ["b", "c"]
+    assert finished(FillOrders(room).of(selection).first(2, 5, ())) == ["b", "c"]
 
 
 def test_a_node_without_room_comes_after_those_with_room() -> None:
     selection, room = _selection({"a": 10, "b": 4, "c": 20})
-    assert FillOrders(room).of(selection).first(3, 5, ()) == ["c", "a", "b"]
+    assert finished(FillOrders(room).of(selection).first(3, 5, ())) == ["c", "a", "b"]
 
 
 def test_a_node_that_was_given_something_meanwhile_goes_back() -> None:
     selection, room = _selection({"a": 10, "b": 30, "c": 20})
     order = FillOrders(room).of(selection)
-    order.first(1, 5, ())
+    finished(order.first(1, 5, ()))
     room.charge("b", 1)
-    assert order.first(3, 5, ()) == ["c", "a", "b"]
+    assert finished(order.first(3, 5, ())) == ["c", "a", "b"]
 
 
 def test_one_order_is_kept_for_all_datasets_of_a_selection() -> None:
@@ -66,7 +67,7 @@ def test_it_is_the_order_of_all_nodes_sorted_anew(
     selection, room = _selection(rooms, late)
     order = FillOrders(room).of(selection)
     for count, need, but in asked:
-        chosen = order.first(count, need, but)
+        chosen = finished(order.first(count, need, but))
         assert chosen == _plainly_first(selection, room, count, need, but)
         for name in chosen:
             room.charge(name, need)

@@ -220,10 +220,10 @@ def test_what_fails_between_two_steps_of_a_pass_waits() -> None:
 
         odd = world.of("odd", fail)
         world.work.take([odd])
-        for _ in world.work.take_in_steps([odd, *many(world, 100)]):
+        for _ in world.work.take_in_steps([odd, *many(world, 20)]):
             await asyncio.sleep(0.7)
         await world.work.settled()
-        assert (world.done.count("odd"), len(world.done), world.work.trouble("odd")) == (1, 101, "no")
+        assert (world.done.count("odd"), len(world.done), world.work.trouble("odd")) == (1, 21, "no")
 
     virtual(main)
 
