@@ -207,7 +207,14 @@ class Draft:
                 yield
 
     def _first_fresh(self, missing: int, ledger: FillRoom, orders: FillOrders | None) -> Steps[list[str]]:
-        """Return fresh nodes in their order; giving one of them changes no other's rank."""
+        """Return fresh nodes in their order, which is of no matter where it takes all of them.
+
+        Giving one of them changes no other's rank.
+        """
+        if missing >= len(self._fresh) - len(self.roles) and not self.share.limited:
+            free = self._fresh.difference(self.roles)
+            if missing >= len(free):
+                return sorted(free)  # as of all nodes: thousands, which ranks would have to be worked out for
         # An order steps over those that have it already, one by one.
         few = 2 * len(self.roles) < len(self._fresh)
         if orders is not None and few and not self.share.limited and not self._named:
