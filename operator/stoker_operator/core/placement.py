@@ -212,9 +212,9 @@ class Draft:
         Giving one of them changes no other's rank.
         """
         if missing >= len(self._fresh) - len(self.roles) and not self.share.limited:
-            free = self._fresh.difference(self.roles)
-            if missing >= len(free):
-                return sorted(free)  # as of all nodes: thousands, which ranks would have to be worked out for
+            unserved = self._fresh - self.roles.keys()
+            if missing >= len(unserved):
+                return sorted(unserved)  # as of all nodes: thousands, which ranks would have to be worked out for
         # An order steps over those that have it already, one by one.
         few = 2 * len(self.roles) < len(self._fresh)
         if orders is not None and few and not self.share.limited and not self._named:

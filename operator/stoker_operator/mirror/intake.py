@@ -8,7 +8,7 @@ in it is gone.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from stoker_kube.api import Kube, Object
@@ -16,6 +16,7 @@ from stoker_kube.errors import KubeError
 from stoker_kube.informer import key_of
 from stoker_kube.resources import Kind
 from stoker_operator.mirror.identity import Seen, seen_of, version_of
+from stoker_operator.work_turns import WORK
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +26,7 @@ REMEMBERED = (
 )
 AGREEMENT = 300.0  # seconds between two comparisons with the list: how long a missed deletion may stay unknown
 FIRST_AGREEMENT = 0.5  # seconds between two while the first is awaited
+_AT_ONCE = 20  # objects of a list, which are read as they are looked at: of 50 us each
 PATIENCE = 10.0  # seconds in which kopf must tell of what the list has, before it counts as deaf
 
 
@@ -75,11 +77,10 @@ class Intake:
         listed: dict[str, Seen] = {}
         version = 0
         async for page in kube.pages(self.kind):
-            listed |= {key_of(item): seen_of(item) for item in page.items}
             version = version_of(page.resource_version)
-            for item in page.items:
-                if key_of(item) in self._by_list:
-                    self.take(None, item)
+            for start in range(0, len(page.items), _AT_ONCE):
+                async with WORK.one():
+                    listed |= self._looked_at(page.items[start : start + _AT_ONCE])
         for key, seen in list(self._seen.items()):
             now = listed.get(key)
             if seen.version <= version and (now is None or now.uid != seen.uid):
@@ -90,6 +91,12 @@ class Intake:
         if not behind:
             self._whole.set()
         return behind
+
+    def _looked_at(self, items: Sequence[Object]) -> dict[str, Seen]:
+        for item in items:
+            if key_of(item) in self._by_list:
+                self.take(None, item)
+        return {key_of(item): seen_of(item) for item in items}
 
     async def keep(self, kube: Kube, restart: Callable[[], None]) -> None:
         """Agree again and again, until cancelled; ``restart`` kopf when it has gone deaf.

@@ -21,6 +21,7 @@ from stoker_operator.core.credentials_rbac import (
 )
 from stoker_operator.core.dataset_decision import Decision
 from stoker_operator.core.plan import DatasetPlan
+from stoker_operator.core.steps import Steps
 from stoker_operator.core.views import ClusterView
 from stoker_operator.mirror.grants import trim_grant
 from stoker_operator.mirror.state import ClusterState, MirrorTable
@@ -92,7 +93,7 @@ class CredentialRights:
                 self._written.pop(key, None)
         changed = yield from self._readers.update(view, plans, decision.changed)
         for named in changed:
-            self._settle(named)
+            yield from self._settle(named)
             yield
         staying = frozenset(self._staying)
         basis = (self._stamp(), staying, self._has_old_sidecars(view) if self._has_old_role() else False)
@@ -119,12 +120,12 @@ class CredentialRights:
         before, self._seen = self._seen, self._stamp()
         return before != self._seen
 
-    def _settle(self, named: NamedCredentials) -> None:
+    def _settle(self, named: NamedCredentials) -> Steps[None]:
         nodes = self._readers.nodes(named)
         if not nodes:
             self._bodies.pop(named, None)
             return
-        bindings = role_bindings(named, nodes, self._accounts)
+        bindings = yield from role_bindings(named, nodes, self._accounts)
         self._bodies[named] = [(ROLES, role(named)), *((ROLE_BINDINGS, body) for body in bindings)]
 
     def _stamp(self) -> tuple[int, ...]:

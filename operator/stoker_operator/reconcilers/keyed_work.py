@@ -118,7 +118,7 @@ class KeyedWork:
         now = self._clock()
         self._forget_but(wished, keep)
         running = wished.keys() & self._running.keys()
-        self._missed |= running
+        self._missed.update(running)
         waiting = [key for key in self._failures if key in wished and self._has_to_wait(wished[key], now)]
         for action in map(wished.__getitem__, (*running, *waiting)):
             for scopes in lanes.values():

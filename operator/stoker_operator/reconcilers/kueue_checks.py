@@ -108,6 +108,7 @@ class KueueChecks:
         for name in stale:
             self._warmth.put(name, self._state.node_caches.get(name))
             yield
+        yield from self._state.prepare()
         view, outcome = self._state.snapshot(), _Outcome()
         supply = WarmSupply(view, self._warmth)
         for workload in waiting.values():

@@ -58,6 +58,7 @@ class TrainingJobReconciler:
         """Run one pass; gives the seconds after which time alone calls for another. Waits for no write."""
         if len(self._state.training_jobs):
             await in_slices(self._take_reports())
+        await in_slices(self._state.prepare())
         view = self._state.snapshot()
         known = {one.metadata.uid for one in view.training_jobs.values()}
         self._children.forget(known | {one.metadata.uid for one in view.invalid_training_jobs.values()})

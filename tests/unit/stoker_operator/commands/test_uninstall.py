@@ -20,6 +20,7 @@ from stoker_kube.resources import (
 )
 from stoker_operator.commands.uninstall import Installation, Uninstall
 from stoker_operator.core.credentials_rbac import NamedCredentials, role, role_bindings
+from stoker_operator.core.steps import finished
 from stoker_operator.core.volumes import persistent_volume, persistent_volume_claim
 from stoker_operator.errors import UninstallError
 from tests.fakes.kube import FakeKube
@@ -53,7 +54,10 @@ class World:
         await self.kube.create(PERSISTENT_VOLUMES, persistent_volume(DATASET))
         await self.kube.create(PERSISTENT_VOLUME_CLAIMS, persistent_volume_claim(DATASET))
         named = NamedCredentials("vision", "Secret", "keys")
-        for kind, ours in ((ROLES, role(named)), (ROLE_BINDINGS, role_bindings(named, ["a"], "stoker-nodes")[0])):
+        for kind, ours in (
+            (ROLES, role(named)),
+            (ROLE_BINDINGS, finished(role_bindings(named, ["a"], "stoker-nodes"))[0]),
+        ):
             await self.kube.create(kind, ours)
             ours["metadata"] |= {"name": names.CREDENTIALS_ROLE}  # as an earlier version's
             await self.kube.create(kind, ours)

@@ -18,6 +18,7 @@ from stoker_operator.core.credentials_rbac import (
     role_of,
 )
 from stoker_operator.core.plan import DatasetPlan
+from stoker_operator.core.steps import finished
 from stoker_operator.core.views import ClusterView, NodeView
 from tests.unit.stoker_operator.builders import decided, make_cache, make_dataset, make_node
 
@@ -96,7 +97,7 @@ def test_a_role_names_one_thing() -> None:
 
 
 def test_a_role_is_bound_to_the_accounts_of_the_nodes_alone() -> None:
-    [binding] = role_bindings(KEYS, ["a"], "stoker-nodes")
+    [binding] = finished(role_bindings(KEYS, ["a"], "stoker-nodes"))
     assert binding["roleRef"]["name"] == KEYS.role == role_of(binding["metadata"]["name"])
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "a", "namespace": "stoker-nodes"}]
 
@@ -107,14 +108,16 @@ def test_roles_of_different_kinds_have_different_names() -> None:
 
 def test_five_thousand_nodes_of_long_names_make_no_large_binding() -> None:
     nodes = [f"{number:04}".ljust(253, "n") for number in range(5000)]
-    bindings = role_bindings(KEYS, nodes, "stoker-nodes")
+    bindings = finished(role_bindings(KEYS, nodes, "stoker-nodes"))
     assert len(bindings) == SHARDS
     assert max(len(json.dumps(one)) for one in bindings) < 50_000
     assert sorted(subject["name"] for one in bindings for subject in one["subjects"]) == nodes
 
 
 def test_one_more_node_changes_one_binding() -> None:
-    before, after = (role_bindings(KEYS, [f"n{one}" for one in range(count)], "nodes") for count in (999, 1000))
+    before, after = (
+        finished(role_bindings(KEYS, [f"n{one}" for one in range(count)], "nodes")) for count in (999, 1000)
+    )
     assert len([one for one in after if one not in before]) == 1
 
 

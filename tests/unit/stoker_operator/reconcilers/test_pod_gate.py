@@ -10,6 +10,7 @@ from unittest import mock
 import pytest
 
 from stoker_api import names
+from stoker_kube.api import Object
 from stoker_kube.errors import Forbidden, Invalid, KubeError, Unavailable
 from stoker_kube.events import EventRecorder, ObjectRef
 from stoker_kube.resources import PODS
@@ -241,12 +242,20 @@ async def test_room_is_not_given_away_again_while_a_release_is_under_way(world: 
 
 
 async def test_many_releases_at_once_are_a_crowd_until_they_are_written(world: World) -> None:
+    answered, patch = asyncio.Event(), world.kube.patch
+
+    async def patch_later(*words: Any, **more: Any) -> Object:
+        await answered.wait()
+        return await patch(*words, **more)
+
     for number in range(8):
         await world.add_pod(f"p{number}")
     world.warm()
-    await world.gate.reconcile()
-    assert world.gate.crowded
-    await world.gate.work.settled()
+    with mock.patch.object(world.kube, "patch", patch_later):
+        await world.gate.reconcile()
+        assert world.gate.crowded
+        answered.set()
+        await world.gate.work.settled()
     assert not world.gate.crowded
 
 
