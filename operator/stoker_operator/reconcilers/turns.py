@@ -1,6 +1,6 @@
 """Whose turn it is: a round over the namespaces, so that the many objects of one do not delay the few of another."""
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -39,7 +39,7 @@ class Turns:
         self._at_once_each: Final = at_once_each
         self._lent: Final = lent
         self._borrowed = 0
-        self._waiting: Final[OrderedDict[str, deque[KeyedAction]]] = OrderedDict()
+        self._waiting: Final[OrderedDict[str, dict[str, KeyedAction]]] = OrderedDict()
         self._running: Final[Counter[str]] = Counter()
 
     @property
@@ -47,8 +47,8 @@ class Turns:
         """True when nothing waits."""
         return not self._waiting
 
-    def replace(self, found: Mapping[str, Mapping[str, KeyedAction]]) -> None:
-        """Let these wait, by scope and key, and forget the ones that waited until now.
+    def replace(self, found: Mapping[str, dict[str, KeyedAction]]) -> None:
+        """Let these wait, by scope and key, and forget the ones that waited until now. What is given is kept.
 
         A scope keeps its place in the round, and a key that waited already its place in its scope: passes come faster
         than a long queue gets done, and each wishes for its first objects again.
@@ -56,14 +56,8 @@ class Turns:
         for scope in self._waiting.keys() - found.keys():
             del self._waiting[scope]
         for scope, new in found.items():
-            known = self._waiting.get(scope)
-            if known is None:
-                self._waiting[scope] = deque(new.values())
-            elif len(known) == len(new) == 1 and known[0].key in new:  # thousands of nodes have one action each
-                known[0] = new[known[0].key]
-            else:
-                first = {one.key: new[one.key] for one in known if one.key in new}
-                self._waiting[scope] = deque({**first, **new}.values())
+            known = self._waiting.get(scope, {}) if len(new) > 1 else {}  # thousands of nodes have one action each
+            self._waiting[scope] = {key: new[key] for key in known if key in new} | new if known else new
 
     def begin(self) -> KeyedAction | None:
         """Take the next one that may begin, which counts as under way until ``end``; None when there is none."""
@@ -73,7 +67,7 @@ class Turns:
         if scope is None:
             return None
         actions = self._waiting[scope]
-        action = actions.popleft()
+        action = actions.pop(next(iter(actions)))
         self._waiting.move_to_end(scope)
         if not actions:
             del self._waiting[scope]
