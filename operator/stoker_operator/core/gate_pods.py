@@ -42,6 +42,7 @@ class GatePods:
         self._holds: Final[dict[str, Hold]] = {}
         self._news: Final[dict[str, Hold]] = {}
         self._left: Final[list[PodView]] = []
+        self._let_go: Final[set[str]] = set()  # pods that are to go, and of which nothing was told since
         self._due: Final[list[tuple[float, str]]] = []
         self._due_of: Final[dict[str, float]] = {}
 
@@ -58,8 +59,10 @@ class GatePods:
         self._name(old, -1)
         self._name(pod, 1)
         touched = self.groups.put(old, pod)
-        if old is None or pod is None or not _is_same_wish(old, pod):
+        # One that was let go and is told of as held was not: it has to be decided on anew, whatever else it says.
+        if old is None or pod is None or key in self._let_go or not _is_same_wish(old, pod):
             self._stale.update(touched)
+        self._let_go.discard(key)
 
     def dataset_changed(self, key: str) -> None:
         """Decide anew on all who name a Dataset."""
@@ -108,6 +111,7 @@ class GatePods:
         releases = [one for one in decisions if isinstance(one, Release)]
         staying = {hold.pod.key for hold in holds}
         gone = {release.pod.key for release in releases}
+        self._let_go.update(gone)
         for pod in {*self._held.pop(key, ()), *gone} - staying:
             self._leave(pod, released=pod in gone)
         if holds:

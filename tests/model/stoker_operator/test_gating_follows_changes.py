@@ -60,6 +60,7 @@ class FollowingChanges(RuleBasedStateMachine):
         self.bookings: dict[str, tuple[tuple[str, ...], float]] = {}
         self.told: dict[str, Explanation] = {}
         self.made = 0
+        self.late = False  # whether releases come too late the next time
         for name in ("imagenet", "coco"):
             self.put_dataset(dataset(name, scheduling={"mode": "Prefer", "maxWait": "10m"}))
         for name, slots in (("n1", 1), ("n2", 2), ("n3", 3)):
@@ -174,7 +175,8 @@ class FollowingChanges(RuleBasedStateMachine):
 
     @precondition(lambda self: self.pods)
     @rule(
-        number=st.integers(0, 99), what=st.sampled_from(["goes", "bind", "finish", "fail", "ungate", "delete", "size"])
+        number=st.integers(0, 99),
+        what=st.sampled_from(["goes", "bind", "finish", "fail", "ungate", "delete", "size", "reason"]),
     )
     def pod_changes(self, number: int, what: str) -> None:
         pod = list(self.pods.values())[number % len(self.pods)]
@@ -192,6 +194,13 @@ class FollowingChanges(RuleBasedStateMachine):
             self.put_pod(replace(pod, deleting=True))
         elif what == "size" and pod.gang:
             self.put_pod(replace(pod, gang_size=number % 3 + 1))
+        elif what == "reason" and pod.gated:
+            self.put_pod(replace(pod, waiting=f"told {number}"))
+
+    @rule()
+    def releases_will_come_too_late(self) -> None:
+        """Have pods that are let go in the next pass told by then why they wait: they stay as they are."""
+        self.late = True
 
     @rule(
         name=st.sampled_from(["j1", "j2", "j3"]),
@@ -273,7 +282,11 @@ class FollowingChanges(RuleBasedStateMachine):
         for hold in outcome.holds:
             if hold.held_since is not None:
                 self.put_pod(replace(hold.pod, held_since=parse_time(hold.held_since)))
+        late, self.late = self.late, False
         for release in outcome.releases:
+            if late:
+                self.put_pod(replace(release.pod, waiting=f"told at {self.now}"))
+                continue
             gates = tuple(gate for gate in release.pod.gates if gate != names.GATE_WARM)
             affinity = release.pod.affinity if release.affinity is None else release.affinity
             nodes: Sequence[str] = [one.node for one in release.nodes]

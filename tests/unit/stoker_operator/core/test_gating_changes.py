@@ -39,6 +39,13 @@ def test_one_of_many_goes_when_there_is_room_for_one_and_no_other_is_looked_at(l
     assert looks.call_count == 1
 
 
+def test_a_pod_that_was_told_why_it_waits_before_it_could_go_goes_the_next_time() -> None:
+    gating = filled(cluster(dataset(), node("a"), holding("a"), held("p")))
+    assert decided_by(gating, NOW).releases
+    gating.put_pod(held("p").key, replace(held("p"), waiting="for data"))
+    assert [one.pod.waiting for one in decided_by(gating, NOW).releases] == ["for data"]
+
+
 def test_a_pod_is_asked_again_when_the_free_room_of_a_node_alone_changes() -> None:
     gating = waiting_for_room(held("p"))
     gating.put_node("a", node("a", slots=2), NOW)
