@@ -91,6 +91,7 @@ class EventRecorder:
         self._clock = clock
         self._sleep = sleep
         self._pending: OrderedDict[_Key, int] = OrderedDict()  # with how often it happened since it was last written
+        self._waiting: dict[str, dict[_Key, None]] = {}  # the same by namespace
         self._dropped = 0
         self._turns = 0
         self._served: dict[str, int] = {}  # by namespace, the number of its last event
@@ -102,8 +103,10 @@ class EventRecorder:
         text = message.encode(errors="replace")[:MESSAGE_LIMIT].decode(errors="ignore")
         key = _Key(ref, type, str(reason), text)
         self._pending[key] = self._pending.get(key, 0) + 1
+        self._waiting.setdefault(ref.namespace, {})[key] = None
         if len(self._pending) > PENDING_LIMIT:
-            dropped, _ = self._pending.popitem(last=False)
+            dropped = next(iter(self._pending))
+            self._take(dropped)
             if self._dropped % PENDING_LIMIT == 0:
                 last = (dropped.reason, dropped.message)
                 _log.warning("Too many events wait for the API server: dropped %s: %s, and those after it", *last)
@@ -130,7 +133,15 @@ class EventRecorder:
                         continue  # an event that was told once more meanwhile is written with that count
                     self._note_turn(key.ref.namespace)
                     self._busy.add(key.ref)
-                    writers.create_task(self._write_one(key, self._pending.pop(key)))
+                    writers.create_task(self._write_one(key, self._take(key)))
+
+    def _take(self, key: _Key) -> int:
+        """Take one from those that wait; gives how often it happened."""
+        of_namespace = self._waiting[key.ref.namespace]
+        del of_namespace[key]
+        if not of_namespace:
+            del self._waiting[key.ref.namespace]
+        return self._pending.pop(key)
 
     def _note_turn(self, namespace: str) -> None:
         self._turns += 1
@@ -142,10 +153,14 @@ class EventRecorder:
     def _next(self) -> _Key | None:
         if len(self._busy) >= AT_ONCE:
             return None
-        full = {name for name, count in Counter(ref.namespace for ref in self._busy).items() if count >= AT_ONCE_EACH}
-        free = (key for key in self._pending if key.ref not in self._busy and key.ref.namespace not in full)
+        under_way = Counter(ref.namespace for ref in self._busy)
+        open_ones = [namespace for namespace in self._waiting if under_way[namespace] < AT_ONCE_EACH]
         # The namespace whose last event is longest ago: one that has a thousand to tell delays nobody else's.
-        return min(free, key=lambda key: self._served.get(key.ref.namespace, 0), default=None)
+        for namespace in sorted(open_ones, key=lambda namespace: self._served.get(namespace, 0)):
+            key = next((key for key in self._waiting[namespace] if key.ref not in self._busy), None)
+            if key is not None:
+                return key
+        return None
 
     async def _write_one(self, key: _Key, count: int) -> None:
         try:
