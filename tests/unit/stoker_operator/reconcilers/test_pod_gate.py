@@ -241,6 +241,17 @@ async def test_room_is_not_given_away_again_while_a_release_is_under_way(world: 
     assert [pod["metadata"]["name"] for pod in released] == ["p"]
 
 
+async def test_a_pod_that_is_told_why_it_waits_before_its_turn_comes_goes_all_the_same(world: World) -> None:
+    await world.add_pod()
+    world.warm()
+    await world.gate.reconcile()
+    told = await world.kube.patch(PODS, "p", {"metadata": {"annotations": {names.ANNOTATION_WAITING: "x"}}}, "vision")
+    world.state.pods.put("vision/p", parse_pod(told))
+    await world.gate.work.settled()
+    await world.step()
+    assert names.ANNOTATION_RELEASED in (await world.pod())["metadata"]["annotations"]
+
+
 async def test_many_releases_at_once_are_a_crowd_until_they_are_written(world: World) -> None:
     answered, patch = asyncio.Event(), world.kube.patch
 
