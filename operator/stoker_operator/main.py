@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 import sys
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from typing import Any
@@ -34,6 +35,10 @@ RECURSION_LIMIT = 30_000
 # Seconds after which a thread that computes gives Python's lock to another. kopf's thread reads each event of a
 # Dataset, and with Python's 5 ms the loop that answers the webhook would wait so long after each of its waits.
 SWITCH_INTERVAL = 0.0005
+
+# Bytes that each TLS connection keeps to read into. asyncio's 256 KiB are filled with zeros, so they are in memory at
+# once: 64 connections, to the API server and from it, took 17 MB, and more of them more. A TLS record has 16 KiB.
+READ_BUFFER = 64 * 1024
 
 Work = Callable[[Kube, Settings], Coroutine[Any, Any, None]]
 
@@ -81,6 +86,7 @@ def _start(work: Work) -> None:
     failed = False
     sys.setrecursionlimit(RECURSION_LIMIT)
     sys.setswitchinterval(SWITCH_INTERVAL)
+    SSLProtocol.max_size = READ_BUFFER
     try:
         settings = read_settings()
         logging.basicConfig(
