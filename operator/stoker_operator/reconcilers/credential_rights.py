@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -194,9 +194,9 @@ class CredentialRights:
     async def _write(self, change: _Change) -> None:
         # What is bound goes after its bindings, and comes before them.
         for kind in (ROLE_BINDINGS, ROLES):
-            await _side_by_side([self._delete(row) for row in change.delete if row[0] is kind])
+            await _side_by_side([partial(self._delete, row) for row in change.delete if row[0] is kind])
         for kind in (ROLES, ROLE_BINDINGS):
-            await _side_by_side([self._apply(kind, body) for its, body in change.apply if its is kind])
+            await _side_by_side([partial(self._apply, kind, body) for its, body in change.apply if its is kind])
 
     async def _delete(self, row: _Row) -> None:
         kind, namespace, name = row
@@ -222,13 +222,13 @@ class CredentialRights:
         return any(names.LABEL_NODE_ACCOUNT not in pod.labels for pod in sidecars if not pod.finished)
 
 
-async def _side_by_side(writes: Sequence[Coroutine[Any, Any, None]]) -> None:
+async def _side_by_side(writes: Sequence[Callable[[], Awaitable[None]]]) -> None:
     """Make the writes, a few at a time. All are tried; raises what the first that failed raised."""
     turns = asyncio.Semaphore(AT_ONCE)
 
-    async def one(write: Coroutine[Any, Any, None]) -> None:
+    async def one(write: Callable[[], Awaitable[None]]) -> None:
         async with turns:
-            await write
+            await write()
 
     failed = [error for error in await asyncio.gather(*map(one, writes), return_exceptions=True) if error is not None]
     if failed:
