@@ -7,7 +7,7 @@ from typing import Final
 
 from stoker_api.node_dataset import NodeDataset
 from stoker_operator.core.class_limits import NO_TERMS
-from stoker_operator.core.entry_making import EntryMaker
+from stoker_operator.core.entry_making import EntryMaker, share_neighbours
 from stoker_operator.core.held_states import HeldStates
 from stoker_operator.core.neighbourhoods import Neighbourhood
 from stoker_operator.core.plan import DatasetPlan, dividing, is_told, manifest_hosts, wants_warming
@@ -88,6 +88,8 @@ class KeptEntries:
             entry, entries = maker.entry(node), self.by_node.setdefault(node, {})
             known = entries.get(key)
             if known is None or (known is not entry and known != entry):
+                if entries:
+                    share_neighbours(entry, entries[next(reversed(entries))])
                 entries[key] = entry
                 changed.add(node)
         return changed

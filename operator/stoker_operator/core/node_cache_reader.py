@@ -12,7 +12,7 @@ from stoker_api.dataset_source import Source
 from stoker_api.node_dataset import NeighbourGroups, NodeDataset
 from stoker_api.nodecache import NodeCache, NodeDatasetStatus, spread_spec
 from stoker_operator.core.compact_rows import Row, compacted, share_names
-from stoker_operator.core.row_reader import REFUSED, RowReader
+from stoker_operator.core.row_reader import REFUSED, Read, RowReader
 
 _MOST_SOURCES = 10_000  # that are remembered; a cluster has as many as Datasets
 
@@ -26,7 +26,8 @@ class NodeCacheReader:
     def __init__(self) -> None:
         self._sources: Final[dict[str, tuple[Raw, Source]]] = {}  # by what was read: see _source
         groups = partial(_read, RowReader(NeighbourGroups))
-        self._entries: Final = RowReader(NodeDataset, {"source": self._source, "groups": groups})
+        readers: dict[str, Read] = {"source": self._source, "groups": groups}
+        self._entries: Final = RowReader(NodeDataset, readers, alike=("peers", "groups"))
         self._rows: Final = RowReader(NodeDatasetStatus)
 
     def view(self, raw: Raw) -> NodeCache:

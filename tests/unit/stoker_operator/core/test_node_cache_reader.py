@@ -30,6 +30,19 @@ def test_texts_and_sources_of_two_nodes_are_the_same_objects() -> None:
     assert one.peers[0] is other.peers[0]
 
 
+def test_neighbours_that_a_node_cache_names_once_are_one_object_of_all_its_rows() -> None:
+    found = raw("a")
+    rows = [found["spec"]["datasets"][0], found["spec"]["datasets"][0] | {"name": "other", "uid": "other"}]
+    rows = [{key: value for key, value in row.items() if key != "peers"} for row in rows]
+    block = {"rows": [0, 1], "peers": ["c.example:8081"], "groups": {"links": ["d.example:8081"], "width": 9}}
+    found["spec"] = {"datasets": rows, "neighbourhoods": [block]}
+    read = NodeCacheReader().view(found)
+    one, other = read.spec.datasets
+    assert (one.peers, one.groups.links) == (("c.example:8081",), ("d.example:8081",))
+    assert (one.peers is other.peers, one.groups is other.groups) == (True, True)
+    assert read == NodeCache.model_validate(found)
+
+
 def test_a_copy_with_another_field_leaves_the_others_as_they_are() -> None:
     reader = NodeCacheReader()
     one, other = (reader.view(raw(node)).spec.datasets[0] for node in "ab")

@@ -13,7 +13,8 @@ from stoker_operator.core.compact_rows import compacted
 from stoker_operator.core.row_reader import RowReader
 
 KINDS: tuple[type[BaseModel], ...] = (NodeDataset, NodeDatasetStatus, NeighbourGroups)
-READERS: dict[type[BaseModel], RowReader[Any]] = {kind: RowReader(kind) for kind in KINDS}
+ALIKE: dict[type[BaseModel], tuple[str, ...]] = {NodeDataset: ("peers", "groups"), NeighbourGroups: ("links",)}
+READERS: dict[type[BaseModel], RowReader[Any]] = {kind: RowReader(kind, alike=ALIKE.get(kind, ())) for kind in KINDS}
 NAMED = {"namespace": "vision", "name": "digits", "uid": "u"}
 PLAIN: dict[type[BaseModel], dict[str, Any]] = {
     NodeDataset: NAMED | {"source": {"uri": "s3://bucket/"}, "peers": ["10.0.0.1:8081"], "position": 3, "eager": True},
