@@ -116,7 +116,7 @@ class KeyedWork:
         self, wished: Mapping[str, KeyedAction], lanes: Mapping[_Lane, _Scopes], keep: Collection[str]
     ) -> float | None:
         now = self._clock()
-        self._forget_but(wished, keep)
+        self._forget_but(wished, frozenset(keep))
         running = wished.keys() & self._running.keys()
         self._missed.update(running)
         waiting = [key for key in self._failures if key in wished and self._has_to_wait(wished[key], now)]
