@@ -74,6 +74,7 @@ class KeyedWork:
         self._later: Final[dict[_Lane, asyncio.Task[None]]] = {}  # that wait until the budget lets them go on
         self._running: Final[dict[str, asyncio.Task[None]]] = {}
         self._missed: Final[set[str]] = set()  # keys that were wished for while they were under way
+        self._ended_meanwhile: Final[set[str]] = set()  # since a pass began to hand in its wishes
         self._failures: dict[str, _Failure] = {}
         self._again: dict[str, float] = {}  # when a key wants its next turn
         self._promised = float("inf")  # when the next pass is due, as the last one was told
@@ -97,8 +98,10 @@ class KeyedWork:
     def take_in_steps(self, actions: Iterable[KeyedAction], keep: Collection[str] = ()) -> Steps[float | None]:
         """Do as ``take`` does, in steps, for thousands of wishes. What is under way goes on meanwhile.
 
-        The wishes of the last pass count until the last step, and what began or failed until then does not begin again.
+        The wishes of the last pass count until the last step. What began until then does not begin again; what ended is
+        perhaps not wished for any more, which another pass tells.
         """
+        self._ended_meanwhile.clear()
         wished: dict[str, KeyedAction] = {}
         lanes: dict[_Lane, dict[str, dict[str, KeyedAction]]] = {lane: {} for lane in self._turns}
         for number, action in enumerate(actions, 1):
@@ -120,7 +123,10 @@ class KeyedWork:
         running = wished.keys() & self._running.keys()
         self._missed.update(running)
         waiting = [key for key in self._failures if key in wished and self._has_to_wait(wished[key], now)]
-        for action in map(wished.__getitem__, (*running, *waiting)):
+        ended = wished.keys() & self._ended_meanwhile
+        if ended:
+            self._wake()
+        for action in map(wished.__getitem__, (*running, *waiting, *ended)):
             for scopes in lanes.values():
                 scopes.get(action.scope, {}).pop(action.key, None)
         for lane, scopes in lanes.items():
@@ -220,6 +226,7 @@ class KeyedWork:
 
     def _ended(self, action: KeyedAction, lane: _Lane, _: asyncio.Task[None]) -> None:
         del self._running[action.key]
+        self._ended_meanwhile.add(action.key)
         if self._budget is not None and action.priority is not None:
             self._budget.end(action.priority)
         self._lane(lane).end(action)

@@ -210,6 +210,25 @@ def test_what_begins_between_two_steps_of_a_pass_is_not_begun_twice() -> None:
     virtual(main)
 
 
+def test_what_ends_between_two_steps_of_a_pass_calls_for_another_pass_and_is_not_done_again() -> None:
+    async def main(world: World) -> None:
+        async def act() -> None:
+            await asyncio.sleep(1.0)
+            world.done.append("made")
+
+        made = world.of("made", act)
+        world.work.take([made])
+        for _ in world.work.take_in_steps([made, *many(world, 20)]):
+            await asyncio.sleep(0.7)
+        assert world.wakes == 1
+        await world.work.settled()
+        assert world.done.count("made") == 1
+        await world.settle(made)
+        assert world.done.count("made") == 2
+
+    virtual(main)
+
+
 @pytest.mark.expected_logs("odd failed, trying again")
 def test_what_fails_between_two_steps_of_a_pass_waits() -> None:
     async def main(world: World) -> None:
