@@ -17,7 +17,9 @@ log = logging.getLogger(__name__)
 # gc.set_threshold: some 3,000 objects at a time, and all of them never by itself. What lives is looked at twice however
 # small the first two are, but 10,000 objects were a pause of up to 15 ms on a busy machine.
 YOUNG = (700, 4, 1_000_000)
-ROUND = 10.0  # seconds after which what is still there counts as old
+MOST_LOOKS = 100  # at young objects since the last round: what is left of those is 280,000 objects at most, 30 ms
+ROUND = 10.0  # seconds after which what is still there counts as old, or less where much is new:
+MOST_LOOKS = 30  # at young objects, which leave 84,000 at most; all of these are looked at in 9 ms
 EVERYTHING = 6 * 3600.0  # seconds between two looks at how much there is
 GROWN = 1.25  # times as much as at the last look: a cluster that grew, or cycles
 LEAST_GROWTH = 100 * 2**20  # bytes that are worth a pause
@@ -29,8 +31,12 @@ def begin() -> None:
 
 
 def set_aside() -> None:
-    """Look through what is new, and never again at what is left of it."""
-    gc.collect(1)
+    """Look through all that is new since the last time, and never again at what is left of it.
+
+    Also at what Python counts as old, since it was in use during two looks at young objects. What kopf makes of an
+    event is a cycle with the whole object in it, and many were set aside when nobody had them any more.
+    """
+    gc.collect()
     gc.freeze()
 
 
@@ -59,11 +65,20 @@ async def keep_apart() -> None:
     begin()
     before: int | None = None  # the first time it has just started
     while True:
-        for _ in range(int(EVERYTHING / ROUND)):
-            await asyncio.sleep(ROUND)
+        end = time.monotonic() + EVERYTHING
+        while time.monotonic() < end:
+            await _round()
             set_aside()
         now = resident_bytes()
         if before is not None and has_grown(before, now):
             look_at_everything()
             now = resident_bytes()
         before = now if before is None else max(before, now)
+
+
+async def _round() -> None:
+    """Wait until enough is new, or for long enough."""
+    for _ in range(int(ROUND)):
+        await asyncio.sleep(1.0)
+        if gc.get_count()[2] >= MOST_LOOKS:
+            return

@@ -39,6 +39,20 @@ def test_a_cycle_that_nobody_has_is_found_before_it_is_set_aside() -> None:
     assert gone() is None
 
 
+def test_a_cycle_that_was_in_use_for_some_time_is_found_before_it_is_set_aside() -> None:
+    garbage.set_aside()
+    node = Node()
+    node.other = node
+    gone = weakref.ref(node)
+    gc.collect(0)
+    gc.collect(1)  # old for Python now
+    del node
+    gc.collect(1)
+    assert gone() is not None
+    garbage.set_aside()
+    assert gone() is None
+
+
 def test_a_look_at_everything_finds_a_cycle_that_was_set_aside() -> None:
     node = Node()
     node.other = node
