@@ -17,9 +17,10 @@ log = logging.getLogger(__name__)
 # gc.set_threshold: some 3,000 objects at a time, and all of them never by itself. What lives is looked at twice however
 # small the first two are, but 10,000 objects were a pause of up to 15 ms on a busy machine.
 YOUNG = (700, 4, 1_000_000)
-MOST_LOOKS = 100  # at young objects since the last round: what is left of those is 280,000 objects at most, 30 ms
-ROUND = 10.0  # seconds after which what is still there counts as old, or less where much is new:
-MOST_LOOKS = 30  # at young objects, which leave 84,000 at most; all of these are looked at in 9 ms
+ROUND = 10.0  # seconds after which what is still there counts as old
+# Looks at young objects after which a round ends early. 100 leave 280,000 objects at most, and a look at those took 30
+# ms; how many there are is asked each second.
+MOST_LOOKS = 30
 EVERYTHING = 6 * 3600.0  # seconds between two looks at how much there is
 GROWN = 1.25  # times as much as at the last look: a cluster that grew, or cycles
 LEAST_GROWTH = 100 * 2**20  # bytes that are worth a pause

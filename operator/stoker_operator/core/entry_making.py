@@ -67,7 +67,7 @@ class EntryMaker:
 
 
 def share_neighbours(entry: NodeDataset, other: NodeDataset) -> None:
-    """Have an entry use the neighbours of another one of its node, where they are the same: half of its 1,150 bytes.
+    """Have an entry use the neighbours of another one of its node, where they are the same: 340 of its 1,200 bytes.
 
     They are for Datasets on the same nodes.
     """
