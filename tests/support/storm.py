@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from tests.support.waiting import wait_until
+
 # Every so often everything is killed together.
 _ALL_EVERY = 8
 _EVERYTHING = "everything"
@@ -23,11 +25,13 @@ class Storm:
         self._count = 0
 
     def strike(self) -> None:
-        """Kill with SIGKILL: one process of a kind chosen at random, or all."""
+        """Kill with SIGKILL: one process of a kind chosen at random, or all.
+
+        Waits for one that may be killed: all may be gone since the last strike, while cached files are read without
+        them. Raises TimeoutError.
+        """
         self._count += 1
-        kinds: dict[str, list[int]] = {}
-        for pid in self._processes():
-            kinds.setdefault(kind_of(pid), []).append(pid)
+        kinds = self._kinds()
         if self._count % _ALL_EVERY == 0:
             victims = [pid for pids in kinds.values() for pid in pids]
             self.killed[_EVERYTHING] += 1
@@ -38,6 +42,18 @@ class Storm:
         for pid in victims:
             with suppress(ProcessLookupError):  # it ended meanwhile
                 os.kill(pid, signal.SIGKILL)
+
+    def _kinds(self) -> dict[str, list[int]]:
+        """Wait for processes; their pids by kind."""
+        kinds: dict[str, list[int]] = {}
+
+        def look() -> bool:
+            for pid in self._processes():
+                kinds.setdefault(kind_of(pid), []).append(pid)
+            return bool(kinds)
+
+        wait_until(look)
+        return kinds
 
 
 def kind_of(pid: int) -> str:

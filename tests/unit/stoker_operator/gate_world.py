@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any
+from unittest import mock
 
 from stoker_api import names
 from stoker_kube.events import EventRecorder, ObjectRef
@@ -9,6 +10,7 @@ from stoker_kube.resources import PODS
 from stoker_operator.core.views import parse_pod
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.pod_gate import PodGate
+from stoker_operator.work_turns import WorkTurns
 from stoker_operator.writer import Writer
 from tests.fakes.kube import FakeKube
 from tests.fakes.sidecar import DAEMON_SET
@@ -49,6 +51,11 @@ class World:
         again = await self.gate.reconcile()
         await self.gate.work.settled()
         return min((one for one in (again, self.gate.work.due()) if one is not None), default=None)
+
+    async def decide(self) -> None:
+        """Make a pass that gives way to nobody, however slow the machine: what it decides on has yet to begin."""
+        with mock.patch.object(WorkTurns, "_give_way", mock.AsyncMock()):
+            await self.gate.reconcile()
 
     async def add_pod(self, name: str = "p", cpu: str = "0", **annotations: str) -> None:
         await self.add_pod_with((names.GATE_WARM,), name, cpu, **annotations)

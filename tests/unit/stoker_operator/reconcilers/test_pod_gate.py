@@ -169,9 +169,9 @@ async def test_room_is_not_given_away_again_while_a_release_is_under_way(world: 
     for name in ("p", "q"):
         await world.add_pod(name, cpu="1")
     world.warm()
-    await world.gate.reconcile()
+    await world.decide()
     await asyncio.sleep(0)
-    await world.gate.reconcile()
+    await world.decide()
     await world.gate.work.settled()
     released = [pod for pod in world.kube.objects(PODS) if names.ANNOTATION_RELEASED in pod["metadata"]["annotations"]]
     assert [pod["metadata"]["name"] for pod in released] == ["p"]
@@ -180,7 +180,7 @@ async def test_room_is_not_given_away_again_while_a_release_is_under_way(world: 
 async def test_a_pod_that_is_told_why_it_waits_before_its_turn_comes_goes_all_the_same(world: World) -> None:
     await world.add_pod()
     world.warm()
-    await world.gate.reconcile()
+    await world.decide()
     told = await world.kube.patch(PODS, "p", {"metadata": {"annotations": {names.ANNOTATION_WAITING: "x"}}}, "vision")
     world.state.pods.put("vision/p", parse_pod(told))
     await world.gate.work.settled()
@@ -199,7 +199,7 @@ async def test_many_releases_at_once_are_a_crowd_until_they_are_written(world: W
         await world.add_pod(f"p{number}")
     world.warm()
     with mock.patch.object(world.kube, "patch", patch_later):
-        await world.gate.reconcile()
+        await world.decide()
         assert world.gate.crowded
         answered.set()
         await world.gate.work.settled()
@@ -221,7 +221,7 @@ async def test_progress_is_no_reason_to_write_onto_a_held_pod(world: World) -> N
 async def test_a_pod_whose_node_went_before_its_turn_is_decided_on_anew(world: World) -> None:
     await world.add_pod()
     world.warm()
-    await world.gate.reconcile()
+    await world.decide()
     world.state.nodes.put("a", replace(node("a"), ready=False))
     await world.gate.work.settled()
     await world.step()
@@ -233,7 +233,7 @@ async def test_a_pod_whose_node_went_before_its_turn_is_decided_on_anew(world: W
 async def test_a_pod_that_was_made_anew_before_its_turn_is_decided_on_anew(world: World) -> None:
     await world.add_pod()
     world.warm()
-    await world.gate.reconcile()
+    await world.decide()
     await world.kube.delete(PODS, "p", "vision")
     await world.add_pod()
     await world.gate.work.settled()
