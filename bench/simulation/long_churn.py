@@ -52,10 +52,11 @@ class LongChurn:
         samples: Samples = []
         end = time.monotonic() + seconds
         while time.monotonic() < end:
+            # First, for it raises the log of one that ended: without its webhook no pod can be made, either.
+            samples.append((time.monotonic(), float(memory(self.operator.pid).rss)))
             for change in changes:
                 if change.done():
                     change.result()  # raises what ended it: none ends by itself
-            samples.append((time.monotonic(), float(memory(self.operator.pid).rss)))
             if len(samples) % _SAY_SAMPLES == 0:
                 self.say(f"  operator: {samples[-1][1] / MIB:.1f} MB; {self._pods:,} pods so far")
             await asyncio.sleep(_SAMPLE_SECONDS)
