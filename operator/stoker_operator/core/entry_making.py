@@ -12,7 +12,14 @@ from stoker_operator.core.live_versions import versions_of
 from stoker_operator.core.neighbourhoods import Neighbourhood
 from stoker_operator.core.node_roles import Role
 from stoker_operator.core.node_states import NodeState, NodeStates
-from stoker_operator.core.plan import MANIFEST_SOURCES, DatasetPlan, node_dataset, with_neighbours
+from stoker_operator.core.plan import (
+    MANIFEST_SOURCES,
+    DatasetPlan,
+    keeps_manifest_hosts,
+    manifest_hosts,
+    node_dataset,
+    with_neighbours,
+)
 from stoker_operator.core.views import ClusterView
 
 _NESTED = ("source", "tuning")  # models of their own, which take long to compare unless they are one object
@@ -32,6 +39,7 @@ class EntryMaker:
         # Nodes of which there are few, and that are told something of their own.
         self._apart: Final = {listing.node, *listing.holders[:MANIFEST_SOURCES], *plan.placement.starved}
         self._apart.update(plan.uses_at, plan.wanted)
+        self._hosts: Final = frozenset(manifest_hosts(view, plan))
         self._alike: Final[dict[bool, NodeDataset]] = {}  # what all others are told, by whether they have a place
 
     def entry(self, node: str) -> NodeDataset:
@@ -42,7 +50,8 @@ class EntryMaker:
         else:
             entry = self._plain(node, state.desired)
         group = self._together.get(node)
-        if state.desired is not None and _says(state.desired, entry, group):
+        keeps_hosts = keeps_manifest_hosts(state, entry.version, self._hosts)
+        if state.desired is not None and _says(state.desired, entry, group, keeps_hosts):
             return state.desired
         return compacted(with_neighbours(entry, group))
 
@@ -77,12 +86,13 @@ def share_neighbours(entry: NodeDataset, other: NodeDataset) -> None:
             object.__setattr__(entry, name, theirs)
 
 
-def _says(there: NodeDataset, entry: NodeDataset, group: Neighbourhood | None) -> bool:
-    """Tell whether a node was told this already, with these neighbours."""
-    if group is None:
-        return there == entry
-    groups = there.groups
-    told = (there.position, groups.links, groups.distances, groups.first, groups.width, there.peers)
-    if told != (group.position, group.links, group.distances, group.first, group.width, group.peers):
-        return False
-    return vars(entry) | {"peers": there.peers, "position": there.position, "groups": groups} == vars(there)
+def _says(there: NodeDataset, entry: NodeDataset, group: Neighbourhood | None, keeps_hosts: bool) -> bool:
+    """Tell whether a node was told this already, with these neighbours; ``keeps_hosts``: or other manifest hosts."""
+    same: dict[str, object] = {"manifest_hosts": there.manifest_hosts} if keeps_hosts else {}
+    if group is not None:
+        groups = there.groups
+        told = (there.position, groups.links, groups.distances, groups.first, groups.width, there.peers)
+        if told != (group.position, group.links, group.distances, group.first, group.width, group.peers):
+            return False
+        same |= {"peers": there.peers, "position": there.position, "groups": groups}
+    return vars(entry) | same == vars(there)

@@ -26,7 +26,7 @@ from stoker_operator.core.live_versions import older_versions, versions_of
 from stoker_operator.core.nearness import NodeSite, near_neighbourhoods, site_by
 from stoker_operator.core.neighbourhoods import Neighbourhood
 from stoker_operator.core.node_roles import Placement, Role
-from stoker_operator.core.node_states import NOWHERE, NodeStates, found_on_disk
+from stoker_operator.core.node_states import NOWHERE, NodeState, NodeStates, found_on_disk
 from stoker_operator.core.report_pace import report_seconds
 from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.steps import Steps, finished
@@ -41,6 +41,7 @@ _MOST_REQUEST = 64  # characters of an annotation, which may be anyone's text
 MOST_REFUSAL = 300  # characters of the sentence of a refusal in an entry
 _AT_ONCE = 1000  # nodes of one step
 MANIFEST_SOURCES = 3  # nodes that a new holder may ask for the manifest: one may be down, two at once are rare
+_ENOUGH_HOSTS = 2  # that a node knows already, for the same reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +185,23 @@ def entry_of(
     view: ClusterView, plan: DatasetPlan, node: str, states: NodeStates, together: Mapping[str, Neighbourhood]
 ) -> NodeDataset:
     """Make the entry of one dataset on one node; ``together``: as ``dividing`` returned it."""
-    return with_neighbours(node_dataset(view, plan, node, states), together.get(node))
+    entry = with_neighbours(node_dataset(view, plan, node, states), together.get(node))
+    state = states.get(plan.dataset.metadata.uid, node)
+    there = state.desired
+    if there is None or not keeps_manifest_hosts(state, plan.listing.version, manifest_hosts(view, plan)):
+        return entry
+    return there if there == entry.model_copy(update={"manifest_hosts": there.manifest_hosts}) else entry
+
+
+def keeps_manifest_hosts(state: NodeState, version: str, hosts: Collection[str]) -> bool:
+    """Tell whether a node is told nothing because others come first among the ``hosts`` of a version's manifest.
+
+    It has the manifest, or two of those that it knows are among them still. While thousands of nodes get it, the first
+    few that have it are others again and again.
+    """
+    there = state.desired
+    known = there.manifest_hosts if there is not None and there.version == version else ()
+    return state.has_manifest(version) or len(set(hosts).intersection(known)) >= _ENOUGH_HOSTS
 
 
 def with_neighbours(entry: NodeDataset, group: Neighbourhood | None) -> NodeDataset:
@@ -386,8 +403,8 @@ def _manifest_hosts(view: ClusterView, plan: DatasetPlan, node: str) -> tuple[st
 
 
 def manifest_hosts(view: ClusterView, plan: DatasetPlan) -> tuple[str, ...]:
-    """Return whom new holders may ask for the manifest, whoever they are themselves."""
-    return _addresses(view, plan.listing.holders[:MANIFEST_SOURCES])
+    """Return who can hand out the manifest: more than one node is told of, and whoever asks may be among them."""
+    return _addresses(view, plan.listing.holders)
 
 
 def _addresses(view: ClusterView, hosts: Iterable[str]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from stoker_api.dataset_status import DatasetStatus
 from stoker_api.meta import ObjectMeta
 from stoker_api.names import Reason
 from stoker_api.node_dataset import NodeDataset
-from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDatasetStatus
+from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDatasetStatus, NodePhase
 from stoker_operator.core.class_limits import ClassTerms
 from stoker_operator.core.dataset_decision import decide_datasets
 from stoker_operator.core.entry_room import MOST_SPEC, entry_size, fitting
@@ -185,6 +185,25 @@ def test_other_nodes_fetch_the_manifest_from_nodes_that_have_it() -> None:
     held = make_holder("a", dataset)
     wish = entry("b", dataset, make_node("a"), make_node("b"), held)
     assert wish.manifest_hosts == ("a:8081",)
+
+
+def told_anew(hosts: tuple[str, ...], **row: Any) -> tuple[str, ...] | None:
+    """Return the manifest hosts that a node is told anew which knows some, where a, b and c have it; None: nothing."""
+    dataset = listed(make_dataset(cache={"replicas": "all"}))
+    parts = (dataset, *map(make_node, "abcd"), *(make_holder(name, dataset) for name in "abc"))
+    known = entry("d", *parts).model_copy(update={"manifest_hosts": hosts})
+    write = writes(*parts, make_cache("d", (known, report(dataset, 0, **row)))).get("d")
+    return write.spec.datasets[0].manifest_hosts if write is not None else None
+
+
+def test_who_has_the_manifest_is_not_told_that_others_come_first_now() -> None:
+    assert told_anew(("z:8081",)) is None
+
+
+def test_who_waits_for_the_manifest_is_told_who_has_it_unless_two_that_it_knows_still_do() -> None:
+    waits = {"files": 0, "phase": NodePhase.PENDING}
+    assert told_anew(("c:8081", "b:8081", "z:8081"), **waits) is None
+    assert told_anew(("c:8081", "z:8081"), **waits) == ("a:8081", "b:8081", "c:8081")
 
 
 def test_an_address_that_leads_elsewhere_is_told_to_nobody() -> None:
