@@ -9,17 +9,11 @@ from typing import Final
 from stoker_api.node_dataset import NodeDataset
 from stoker_operator.core.compact_rows import compacted
 from stoker_operator.core.live_versions import versions_of
+from stoker_operator.core.manifest_hosts import MANIFEST_SOURCES, keeps_manifest_hosts, manifest_hosts
 from stoker_operator.core.neighbourhoods import Neighbourhood
 from stoker_operator.core.node_roles import Role
 from stoker_operator.core.node_states import NodeState, NodeStates
-from stoker_operator.core.plan import (
-    MANIFEST_SOURCES,
-    DatasetPlan,
-    keeps_manifest_hosts,
-    manifest_hosts,
-    node_dataset,
-    with_neighbours,
-)
+from stoker_operator.core.plan import DatasetPlan, node_dataset, with_neighbours
 from stoker_operator.core.views import ClusterView
 
 _NESTED = ("source", "tuning")  # models of their own, which take long to compare unless they are one object
@@ -39,7 +33,7 @@ class EntryMaker:
         # Nodes of which there are few, and that are told something of their own.
         self._apart: Final = {listing.node, *listing.holders[:MANIFEST_SOURCES], *plan.placement.starved}
         self._apart.update(plan.uses_at, plan.wanted)
-        self._hosts: Final = frozenset(manifest_hosts(view, plan))
+        self._hosts: Final = frozenset(manifest_hosts(view, listing))
         self._alike: Final[dict[bool, NodeDataset]] = {}  # what all others are told, by whether they have a place
 
     def entry(self, node: str) -> NodeDataset:

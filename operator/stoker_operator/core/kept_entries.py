@@ -9,8 +9,9 @@ from stoker_api.node_dataset import NodeDataset
 from stoker_operator.core.class_limits import NO_TERMS
 from stoker_operator.core.entry_making import EntryMaker, share_neighbours
 from stoker_operator.core.held_states import HeldStates
+from stoker_operator.core.manifest_hosts import manifest_hosts
 from stoker_operator.core.neighbourhoods import Neighbourhood
-from stoker_operator.core.plan import DatasetPlan, dividing, is_told, manifest_hosts, wants_warming
+from stoker_operator.core.plan import DatasetPlan, dividing, is_told, wants_warming
 from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.tuning import says_something
 from stoker_operator.core.views import ClusterView
@@ -113,7 +114,7 @@ def _told(
         warms,
         (meta.uid, meta.generation, meta.annotations, bool(meta.deletion_timestamp)),
         (spec, view.terms.get(plan.dataset.key, NO_TERMS), plan.tuning.told),
-        (listing.id, listing.node, listing.version, listing.holders, manifest_hosts(view, plan)),
+        (listing.id, listing.node, listing.version, listing.holders, manifest_hosts(view, listing)),
         (plan.placement.starved, plan.live, plan.due),
         _tuned_by_jobs(view, plan),
     )

@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
+from itertools import islice
 
 from stoker_api import names
 from stoker_api.dataset import Cache, Dataset, NeighbourPolicy, WarmPolicy
 from stoker_api.dataset_source import Source
-from stoker_api.endpoint import is_address
 from stoker_api.meta import parse_quantity, shortened
 from stoker_api.names import Reason
 from stoker_api.node_dataset import NeighbourGroups, NodeDataset, OlderVersion
@@ -23,10 +23,18 @@ from stoker_operator.core.entry_room import fitting
 from stoker_operator.core.int64 import clamp
 from stoker_operator.core.listing import ListingState
 from stoker_operator.core.live_versions import older_versions, versions_of
+from stoker_operator.core.manifest_hosts import (
+    MANIFEST_SOURCES,
+    addresses,
+    hosts_told,
+    keeps_manifest_hosts,
+    known_address,
+    manifest_hosts,
+)
 from stoker_operator.core.nearness import NodeSite, near_neighbourhoods, site_by
 from stoker_operator.core.neighbourhoods import Neighbourhood
 from stoker_operator.core.node_roles import Placement, Role
-from stoker_operator.core.node_states import NOWHERE, NodeState, NodeStates, found_on_disk
+from stoker_operator.core.node_states import NOWHERE, NodeStates, found_on_disk
 from stoker_operator.core.report_pace import report_seconds
 from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.steps import Steps, finished
@@ -40,8 +48,6 @@ _SLIPS = frozenset({Reason.INVALID_SPEC, Reason.INTERNAL_ERROR})
 _MOST_REQUEST = 64  # characters of an annotation, which may be anyone's text
 MOST_REFUSAL = 300  # characters of the sentence of a refusal in an entry
 _AT_ONCE = 1000  # nodes of one step
-MANIFEST_SOURCES = 3  # nodes that a new holder may ask for the manifest: one may be down, two at once are rare
-_ENOUGH_HOSTS = 2  # that a node knows already, for the same reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,20 +194,10 @@ def entry_of(
     entry = with_neighbours(node_dataset(view, plan, node, states), together.get(node))
     state = states.get(plan.dataset.metadata.uid, node)
     there = state.desired
-    if there is None or not keeps_manifest_hosts(state, plan.listing.version, manifest_hosts(view, plan)):
+    hosts = frozenset(manifest_hosts(view, plan.listing))
+    if there is None or not keeps_manifest_hosts(state, plan.listing.version, hosts):
         return entry
     return there if there == entry.model_copy(update={"manifest_hosts": there.manifest_hosts}) else entry
-
-
-def keeps_manifest_hosts(state: NodeState, version: str, hosts: Collection[str]) -> bool:
-    """Tell whether a node is told nothing because others come first among the ``hosts`` of a version's manifest.
-
-    It has the manifest, or two of those that it knows are among them still. While thousands of nodes get it, the first
-    few that have it are others again and again.
-    """
-    there = state.desired
-    known = there.manifest_hosts if there is not None and there.version == version else ()
-    return state.has_manifest(version) or len(set(hosts).intersection(known)) >= _ENOUGH_HOSTS
 
 
 def with_neighbours(entry: NodeDataset, group: Neighbourhood | None) -> NodeDataset:
@@ -226,7 +222,7 @@ def dividing(view: ClusterView, plan: DatasetPlan) -> Steps[Mapping[str, Neighbo
     known: list[HolderNode] = []
     for first in range(0, len(reachable), _AT_ONCE):
         some = ((node, view.node_caches[node].status.address) for node in reachable[first : first + _AT_ONCE])
-        known += (HolderNode(node, address, *site_of(view, node)) for node, address in some if _is_address(address))
+        known += (HolderNode(node, address, *site_of(view, node)) for node, address in some if known_address(address))
         yield
     return (yield from near_neighbourhoods(known))
 
@@ -306,7 +302,7 @@ def node_dataset(view: ClusterView, plan: DatasetPlan, node: str, states: NodeSt
         listing_id=listing.id if lists else "",
         version=listing.version,
         retain=_retained(plan, node, states),
-        manifest_hosts=_manifest_hosts(view, plan, node),
+        manifest_hosts=hosts_told(view, plan.listing, node),
         older=tuple(_older(view, plan, node, states, version) for version in _coming(plan, node)),
         warm_paths=warm.told_paths,
         eager=plan.placement.roles.get(node) in (Role.REPLICA, Role.USER) and wants_warming(plan),
@@ -392,26 +388,4 @@ def _coming(plan: DatasetPlan, node: str) -> tuple[str, ...]:
 def _older(view: ClusterView, plan: DatasetPlan, node: str, states: NodeStates, version: str) -> OlderVersion:
     holders = (name for name in states.with_manifest(plan.dataset.metadata.uid, version) if name != node)
     ready = (name for name in holders if name in view.nodes and view.nodes[name].ready)
-    return OlderVersion(version=version, manifest_hosts=_addresses(view, tuple(ready)[:MANIFEST_SOURCES]))
-
-
-def _manifest_hosts(view: ClusterView, plan: DatasetPlan, node: str) -> tuple[str, ...]:
-    # The node that listed has the manifest; for all others the list stays the same while they warm.
-    if not plan.listing.version or node == plan.listing.node:
-        return ()
-    return _addresses(view, [name for name in plan.listing.holders[:MANIFEST_SOURCES] if name != node])
-
-
-def manifest_hosts(view: ClusterView, plan: DatasetPlan) -> tuple[str, ...]:
-    """Return who can hand out the manifest: more than one node is told of, and whoever asks may be among them."""
-    return _addresses(view, plan.listing.holders)
-
-
-def _addresses(view: ClusterView, hosts: Iterable[str]) -> tuple[str, ...]:
-    addresses = [view.node_caches[name].status.address for name in hosts]
-    return tuple(address for address in addresses if _is_address(address))  # a sidecar's word, which others will ask
-
-
-@lru_cache(maxsize=20_000)  # of thousands of nodes, each looked at for each Dataset that is on all of them
-def _is_address(text: str) -> bool:
-    return is_address(text)
+    return OlderVersion(version=version, manifest_hosts=addresses(view, islice(ready, MANIFEST_SOURCES)))
