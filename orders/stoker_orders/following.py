@@ -2,22 +2,19 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from stoker_orders.job_order import EpochOrder, JobOrder
-from stoker_orders.loading import Loading, guessed_ranks
-from stoker_orders.predictors.dealing import NONE
+from stoker_orders.job_order import EpochOrder, JobOrder, fitted
+from stoker_orders.loading import Loading
+from stoker_orders.place_search import AGREE, STRETCH, FoundPlace, PlaceSearch
 from stoker_orders.sample_map import SamplePiece
 
-# Reads by which the order is judged; by the last of them it is searched for where it is lost.
-AGREEMENT_READS, _LATE, _SOUGHT = 500, 64, 32
-# Reads before anything is said, and the share of them that has to agree.
-_FEWEST, _AGREE = 32, 0.8
-# Epochs that are tried, from the one that was expected on, until the prediction is taken for wrong.
-MOST_TRIES = 100
-_MOST_RANKS = 512
+# Reads by which the order is judged, of which the late ones tell whether the place is lost.
+AGREEMENT_READS, _LATE = 500, 64
+# Reads before anything is said.
+_FEWEST = 32
 
 
 class OrderState(StrEnum):
@@ -61,15 +58,13 @@ class OrderFollower:
         self.step = order.plan.start.position  # that the readers are at
         self._agreed: deque[bool] = deque(maxlen=AGREEMENT_READS)
         self._late: deque[bool] = deque(maxlen=_LATE)
-        self._samples: deque[int] = deque(maxlen=_SOUGHT)
+        self._samples: deque[int] = deque(maxlen=STRETCH)
         self._unseen = 0.0
         self._epoch: EpochOrder | None = None
         self._next: EpochOrder | None = None
         self._before: EpochOrder | None = None
-        self._tried: int | None = None  # the last epoch that was tried since the place was lost
-        self._tries = 0  # of the round of all epochs that is under way; 0: none is
-        self._began = 0  # reads when that round began
-        self._ripe = 0  # reads from which on all that is sought was read after the place was lost
+        self._search: PlaceSearch | None = None  # since the place was lost
+        self.tried = 0  # epochs that were held against what is read, in the last search
         self._changed = 0  # reads that were of the next epoch
 
     @property
@@ -85,7 +80,7 @@ class OrderFollower:
     @property
     def is_searching(self) -> bool:
         """Whether the place of the readers is lost, and looked for."""
-        return self._tried is not None and self.state is not OrderState.WRONG
+        return self._search is not None
 
     @property
     def agreement(self) -> int | None:
@@ -100,23 +95,21 @@ class OrderFollower:
             return None
         if self._epoch is None:
             return self.order.plan.start.epoch
-        if self._tried is not None:
-            if not self._tries and self.reads < self._ripe:
-                return None
-            return self._tried if self.order.is_same_each_epoch else (self._tried + 1) % max(1, self.order.plan.epochs)
+        if self._search is not None:
+            return self._search.wanted
         near = self.step + 4 * self.loading.slack >= 0.75 * self.loading.steps
         last = self._epoch.number + 1 >= self.order.plan.epochs
         return self._epoch.number + 1 if near and self._next is None and not last else None
 
     def give(self, epoch: EpochOrder) -> None:
-        """Take an epoch's order that was wanted."""
+        """Take an epoch's order that was wanted, perhaps before something else was."""
         if self.state is OrderState.WRONG:
             return
         if self._epoch is None:
             self._epoch, self.loading = epoch, fitted(self.loading, epoch)
-        elif self._tried is not None:
-            self._try(epoch)
-        else:
+        elif self._search is not None:
+            self._sought(self._search.hold(epoch, self._samples))
+        elif epoch.number == self._epoch.number + 1:
             self._next = epoch
 
     def saw(self, reads: Iterable[ReadSample], unseen: float = 0.0) -> None:
@@ -141,7 +134,7 @@ class OrderFollower:
         that reads tell neither its place nor its end, it is all that tells, and the next epoch begins with it.
         """
         short = self._is_blurred(0.0)
-        if self._epoch is None or self._tried is not None or (self._is_blurred(before) and not short):
+        if self._epoch is None or self._search is not None or (self._is_blurred(before) and not short):
             return
         within = int(step - before) - self._epoch.number * self.loading.steps
         following = self._following
@@ -156,7 +149,7 @@ class OrderFollower:
 
         Each batch is whole before the next.
         """
-        if self._epoch is None or self.state is OrderState.WRONG or self._tried is not None:
+        if self._epoch is None or self.state is OrderState.WRONG or self._search is not None:
             return
         begin = max(0, self.step - self.loading.stretch)
         yield from self.order.pieces_in_batches(self._epoch, begin, self.loading)
@@ -166,6 +159,8 @@ class OrderFollower:
     def _saw(self, sample: int, file: int) -> None:
         self.reads += 1
         self._samples.append(sample)
+        if self._search is not None:
+            self._search.saw(sample)
         agrees = self._takes(sample)
         self._agreed.append(agrees)
         self._late.append(agrees)
@@ -230,88 +225,39 @@ class OrderFollower:
             self._before = None
         if len(self._late) < _FEWEST or self._epoch is None:
             return
-        if sum(self._late) >= _AGREE * len(self._late):
+        if self._search is not None:
+            self._sought(self._search.look(self._samples))
+        elif sum(self._late) >= AGREE * len(self._late):
             if not self._is_blurred(self._unseen):
                 self.state = OrderState.KNOWN
         elif self._is_blurred(0.0):
             # Nothing can be found in so short an epoch, and where one ends some reads seem to be of neither.
-            if len(self._agreed) == AGREEMENT_READS and sum(self._agreed) < _AGREE * AGREEMENT_READS:
+            if len(self._agreed) == AGREEMENT_READS and sum(self._agreed) < AGREE * AGREEMENT_READS:
                 self._give_up()
-        elif self._tried is None:
-            self._tried, self._tries, self._ripe = self._epoch.number, 0, self.reads + _SOUGHT
-            self._try(self._epoch)
+        else:
+            near = [one for one in (self._epoch, self._next) if one is not None]
+            self._search = PlaceSearch(self.order, self.loading, near)
+            self._sought(self._search.look(self._samples))
 
     def _is_blurred(self, unseen: float) -> bool:
         """Tell whether as much may be out of order as there is, so that any order agrees."""
         return self.loading.steps <= 4 * (self.loading.slack + unseen)
 
-    def _try(self, epoch: EpochOrder) -> None:
-        """Look for the last reads in an epoch; where they are not, the next one is wanted, or the prediction wrong.
-
-        It is wrong when all epochs were tried with reads of after the place was lost: those of before, which are among
-        the last ones at first, lie elsewhere.
-        """
-        if not self._tries:
-            self._began = self.reads
-        found = find_place(epoch, self._samples, self.loading, self.order.map.spread)
+    def _sought(self, found: FoundPlace | None) -> None:
+        """Take what came of the search so far: the place, or that it is nowhere."""
+        if self._search is None:
+            return
+        self.tried = self._search.tried
         if found is not None:
-            self.loading, self.step = found
-            self._epoch, self._next, self._before, self._tried = epoch, None, None, None
-            self._unseen, self.difference = 0.0, None
+            self._epoch, self.loading, self.step = found
+            self._next = self._before = self._search = self.difference = None
+            self._unseen = 0.0
             self._late.clear()
             self._agreed.clear()
             self.found_again += 1
-            return
-        self._tried, self._tries = epoch.number, self._tries + 1
-        if not self.order.is_same_each_epoch and self._tries < min(MOST_TRIES, self.order.plan.epochs + 1):
-            return
-        self._tries = 0
-        if self._began >= self._ripe:
+        elif self._search.is_over:
             self._give_up()
 
     def _give_up(self) -> None:
         self.state = OrderState.WRONG
-        self._epoch = self._next = self._before = None
-
-
-def find_place(
-    epoch: EpochOrder, samples: Iterable[int], loading: Loading, spread: int = 1
-) -> tuple[Loading, int] | None:
-    """Find where in an epoch these samples are read together: among how many ranks, and up to which step.
-
-    None: nowhere, or anywhere would do.
-    """
-    sought = [epoch.places[sample] for sample in samples]
-    places = [place for place in sought if place != NONE]
-    if not places:
-        return None
-    for one in _loadings(places, fitted(loading, epoch)):
-        width = 2 * one.slack + spread
-        if 2 * width >= one.steps:
-            continue
-        steps = sorted(one.step(place) for place in places if not one.here or one.rank(place) in one.here)
-        need = -(-int(_AGREE * 100) * len(sought) // 100)
-        for first in range(len(steps) - need + 1):
-            if steps[first + need - 1] - steps[first] <= width:
-                last = max(step for step in steps if step - steps[first] <= width)
-                return one, last
-    return None
-
-
-def fitted(loading: Loading, epoch: EpochOrder) -> Loading:
-    """Return it for an epoch, which may have more or fewer samples than another one."""
-    count = len(epoch.samples)
-    return loading if loading.samples == count else replace(loading, samples=count)
-
-
-def _loadings(places: list[int], loading: Loading) -> Iterator[Loading]:
-    """Yield who may read so: those who are expected to, then one rank of as many as the reads look like."""
-    yield loading
-    if loading.own_orders:
-        return
-    ranks = guessed_ranks(places, loading.turn, _MOST_RANKS)
-    if len(loading.here) == 1:
-        mine = [place // loading.turn % ranks for place in places]
-        rank = max(set(mine), key=mine.count)
-        if (ranks, rank) != (loading.ranks, loading.here[0]):
-            yield replace(loading, ranks=ranks, here=(rank,))
+        self._epoch = self._next = self._before = self._search = None

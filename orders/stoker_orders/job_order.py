@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Iterator
+from dataclasses import replace
 
 from stoker_orders.loading import Loading
 from stoker_orders.predictors.dealing import NONE
@@ -89,6 +90,12 @@ class JobOrder:
             if piece != last:
                 yield piece
             last = piece
+
+
+def fitted(loading: Loading, epoch: EpochOrder) -> Loading:
+    """Return it for an epoch, which may have more or fewer samples than another one."""
+    count = len(epoch.samples)
+    return loading if loading.samples == count else replace(loading, samples=count)
 
 
 def _inverted(samples: "array[int]", count: int) -> "array[int]":

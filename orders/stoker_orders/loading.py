@@ -1,5 +1,6 @@
 """Who reads what of an order, and when: ranks that share it, batches, and the processes that load them."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -103,16 +104,21 @@ def rank_order(order: Sequence[int], loading: Loading, rank: int) -> list[int]:
     return [order[loading.index(step, rank) % count] for step in range(loading.steps)] if count else []
 
 
-def guessed_ranks(indices: Sequence[int], turn: int, most: int) -> int:
-    """Return among how many ranks an order is shared of which one rank's reads are at these indices.
+def guessed_ranks(indices: Sequence[int], turn: int, most: int, here: int = 1) -> tuple[int, tuple[int, ...]]:
+    """Return among how many ranks an order is shared, and which of them read at these indices: ``here`` at most.
 
-    The largest number for which nearly all of them are one rank's; 1 where there is none.
+    The largest number for which nearly all of them are of so few ranks; ``here``, and all of them, where there is none.
     """
     turns = [index // turn for index in indices]
-    for ranks in range(most, 1, -1):
-        counts: dict[int, int] = {}
+    spare = len(turns) // 20
+    for ranks in range(most, here, -1):
+        seen: set[int] = set()
         for one in turns:
-            counts[one % ranks] = counts.get(one % ranks, 0) + 1
-        if max(counts.values(), default=0) >= 0.95 * len(turns):
-            return ranks
-    return 1
+            seen.add(one % ranks)
+            if len(seen) > here + spare:  # each that does not belong adds one at most
+                break
+        else:
+            found = Counter(one % ranks for one in turns).most_common(here)
+            if turns and sum(count for _, count in found) >= len(turns) - spare:
+                return ranks, tuple(sorted(rank for rank, _ in found))
+    return here, tuple(range(here))

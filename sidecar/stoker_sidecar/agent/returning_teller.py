@@ -4,8 +4,8 @@ import zlib
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
-from stoker_orders.following import OrderFollower, OrderState, fitted
-from stoker_orders.job_order import EpochOrder
+from stoker_orders.following import OrderFollower, OrderState
+from stoker_orders.job_order import EpochOrder, fitted
 from stoker_orders.sample_map import SamplePiece
 from stoker_sidecar.agent.epoch_orders import EpochOrders
 from stoker_sidecar.threads import in_thread

@@ -93,6 +93,81 @@ def test_an_epoch_whose_order_is_computed_late_is_found() -> None:
     assert (follower.state, follower.epoch) == (OrderState.KNOWN, 1)
 
 
+LONG = {"batch": 4, "loaders": 2}  # with which some hundred steps are enough to find a place
+
+
+def test_a_restart_within_an_epoch_of_a_long_run_is_found_though_few_reads_are_seen_at_a_time() -> None:
+    follower = OrderFollower(order(plan(epochs=1_000_000), files=4_000))
+    follow(follower, reading(follower.order, 0)[:2_000])
+    follow(follower, reading(follower.order, 0)[:1_000], some=1)
+    assert (follower.state, follower.epoch, follower.found_again) == (OrderState.KNOWN, 0, 1)
+
+
+def test_a_job_that_begins_in_epoch_250_of_300_is_found() -> None:
+    follower = OrderFollower(order(plan(epochs=300, **LONG), files=600))
+    follow(follower, reading(follower.order, 250, step=100), some=10)
+    assert (follower.state, follower.epoch) == (OrderState.KNOWN, 250)
+
+
+def test_every_epoch_of_a_run_is_looked_through_before_the_order_is_wrong() -> None:
+    follower = OrderFollower(order(plan(epochs=150, **LONG), files=600))
+    follow(follower, reading(order(plan(seed=4_000, **LONG), files=600), 0), some=10)
+    assert (follower.state, follower.tried) == (OrderState.WRONG, 150)
+
+
+def test_an_order_is_not_wrong_before_two_stretches_of_reads_were_looked_for() -> None:
+    follower = OrderFollower(order(plan(epochs=150, **LONG), files=600))
+    reads = reading(order(plan(seed=4_000, **LONG), files=600), 0)
+    follow(follower, reads[:95], some=1)
+    assert follower.is_searching
+    follow(follower, reads[95:98], some=1)
+    assert follower.state is OrderState.WRONG
+
+
+def test_readers_who_go_on_to_other_epochs_while_they_are_looked_for_are_found() -> None:
+    """One epoch is tried for every hundred reads: they are two epochs on when theirs is come to."""
+    follower = OrderFollower(order(plan(epochs=40, **LONG), files=600))
+    follower.give(follower.order.epoch(0))
+    reads = [one for epoch in (12, 13, 14, 15, 16) for one in reading(follower.order, epoch)]
+    for start in range(0, len(reads), 100):
+        follower.saw(reads[start : start + 100])
+        if (wanted := follower.wanted) is not None:
+            follower.give(follower.order.epoch(wanted))
+    assert (follower.state, follower.epoch) == (OrderState.KNOWN, 16)
+
+
+def test_a_job_that_is_started_once_more_while_it_is_looked_for_is_found() -> None:
+    """What is looked for first was read in two places, and is found in neither."""
+    follower = OrderFollower(order(plan(epochs=40, **LONG), files=600))
+    follow(follower, reading(follower.order, 0)[:200], some=1)
+    reads = reading(follower.order, 20)[:32] + reading(follower.order, 30, step=300)
+    while reads and not follower.is_searching:
+        follower.saw([reads.pop(0)])
+    while reads and follower.wanted is None:
+        follower.saw([reads.pop(0)])
+    follow(follower, reads, some=1)
+    assert (follower.state, follower.epoch) == (OrderState.KNOWN, 30)
+
+
+def test_readers_are_found_where_they_were_when_others_read_in_between() -> None:
+    follower = OrderFollower(order(plan(epochs=5), files=4_000))
+    reads = reading(follower.order, 0)
+    follow(follower, reads[:1_000])
+    for number in range(120):
+        follower.saw([ReadSample(FIRST + number)])  # nothing is computed meanwhile
+    assert follower.is_searching
+    follower.saw(reads[1_000:1_200])
+    assert (follower.state, follower.is_searching, follower.epoch) == (OrderState.KNOWN, False, 0)
+    assert 1_190 <= follower.step <= 1_390
+
+
+def test_an_order_that_comes_when_it_is_not_wanted_any_more_is_no_next_epoch() -> None:
+    follower = OrderFollower(order(plan()))
+    follower.give(follower.order.epoch(0))
+    follower.give(follower.order.epoch(3))
+    assert [one.number for one in follower.known] == [0]
+
+
 def test_a_job_that_begins_in_a_later_epoch_is_found() -> None:
     follower = OrderFollower(order(plan()))
     follow(follower, reading(follower.order, 3, step=9_000)[:1_500])
@@ -104,6 +179,27 @@ def test_another_world_size_is_found_by_what_is_read() -> None:
     follow(follower, reading(follower.order, 0)[:1_000])
     follow(follower, reading(order(plan(ranks=3, rank=2), ranks=(2,)), 0, step=2_000)[:1_500])
     assert (follower.state, follower.loading.ranks, follower.loading.here) == (OrderState.KNOWN, 3, (2,))
+
+
+@pytest.mark.parametrize(
+    ("ranks", "here", "now", "now_here"), [(4, (0, 1), 3, (0, 2)), (8, (2, 3, 6, 7), 6, (0, 1, 4, 5))]
+)
+def test_another_world_size_is_found_where_several_pods_are_on_the_node(
+    ranks: int, here: tuple[int, ...], now: int, now_here: tuple[int, ...]
+) -> None:
+    each = 2 if ranks == 8 else 1
+    follower = OrderFollower(order(plan(ranks=ranks, ranks_here=each), ranks=here))
+    follow(follower, reading(follower.order, 0)[:2_000])
+    follow(follower, reading(order(plan(ranks=now), ranks=now_here), 0, step=2_000)[:1_500])
+    assert (follower.state, follower.loading.ranks, follower.loading.here) == (OrderState.KNOWN, now, now_here)
+    assert follower.agreement == 100
+
+
+def test_fewer_pods_of_eight_ranks_are_found() -> None:
+    follower = OrderFollower(order(plan(ranks=128, ranks_here=8, batch=2), ranks=tuple(range(8, 16)), files=80_000))
+    truth = order(plan(ranks=96, batch=2), ranks=tuple(range(16, 24)), files=80_000)
+    follow(follower, reading(truth, 0, step=400)[:1_500])
+    assert (follower.state, follower.loading.ranks, follower.loading.here[0]) == (OrderState.KNOWN, 96, 16)
 
 
 def test_a_sample_of_the_reads_is_enough() -> None:

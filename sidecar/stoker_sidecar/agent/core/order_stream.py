@@ -5,8 +5,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
 
-from stoker_orders.following import fitted
-from stoker_orders.job_order import EpochOrder, JobOrder
+from stoker_orders.job_order import EpochOrder, JobOrder, fitted
 from stoker_orders.loading import Loading
 from stoker_orders.sample_map import SamplePiece
 
