@@ -29,8 +29,13 @@ class OrderSource(StrEnum):
     REPORT = "Report"
 
 
-# How a node's word of an order begins while the plug-in that should tell it is left out.
-PLUGIN_TROUBLE = "the order plug-in"
+# How a node's word of an order begins that is not known for another reason than that too little was read: the plug-in
+# that should tell it is left out, readers are looked for, or which records of a file they read is not seen.
+PLUGIN_TROUBLE, READERS_SOUGHT, RECORDS_UNSEEN = (
+    "the order plug-in",
+    "readers are looked for",
+    "records are read unseen",
+)
 
 
 class StallSource(StrEnum):

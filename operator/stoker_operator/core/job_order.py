@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from stoker_api.meta import shortened
 from stoker_api.names import Reason
-from stoker_api.node_workload import PLUGIN_TROUBLE, NodeWorkload, OrderSource
+from stoker_api.node_workload import PLUGIN_TROUBLE, READERS_SOUGHT, RECORDS_UNSEEN, NodeWorkload, OrderSource
 from stoker_operator.core.conditions import Status
 from stoker_orders.following import OrderState
 
@@ -31,4 +31,5 @@ def order_verdict(workloads: Sequence[NodeWorkload]) -> tuple[Status, Reason, st
 
 def _explains(row: NodeWorkload) -> bool:
     """Tell whether a node says more of an order that is not known than that too little was read."""
-    return row.order_source is OrderSource.REPORT or row.order_message.startswith(PLUGIN_TROUBLE)
+    told = row.order_message.startswith((PLUGIN_TROUBLE, READERS_SOUGHT, RECORDS_UNSEEN))
+    return told or row.order_source is OrderSource.REPORT

@@ -7,13 +7,16 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 
+from stoker_api.dataset import MountMode
 from stoker_orders.following import OrderFollower, OrderState
 from stoker_orders.job_order import JobOrder
 from stoker_orders.sample_index import NoSamplesError
 from stoker_orders.sample_map import SamplePiece
+from stoker_orders.sampling_plan import EpochStart
 from stoker_sidecar.agent.core.order_groups import OrderGroup, read_samples
-from stoker_sidecar.agent.core.order_rows import OrderView, order_view, window
+from stoker_sidecar.agent.core.order_rows import OrderView, order_view, unseen_view, window
 from stoker_sidecar.agent.core.reading import ObservedTree, ReaderBatch
+from stoker_sidecar.agent.core.said_starts import begins_anew
 from stoker_sidecar.agent.core.told_window import LEAST_WINDOW, ToldWindow
 from stoker_sidecar.agent.epoch_orders import EpochOrders
 from stoker_sidecar.agent.order_plugins import OrderPlugins
@@ -28,8 +31,10 @@ from stoker_sidecar.wire.fetcher_protocol import Ahead, Failed, Reply, Returning
 
 log = logging.getLogger(__name__)
 Tell = Callable[[Ahead | Returning | Upcoming], Awaitable[Reply]]
-# Times as long as it took that nothing is computed, while a place is looked for.
-_REST = 3.0
+# While a place is looked for: seconds of computing at once, and times as long as it took that nothing is computed then.
+_TURN, _REST = 0.05, 3.0
+# Seconds between two places from which a job is followed because it says so: an order is computed for each.
+_SAID_SECONDS = 60.0
 
 
 class FollowedOrder:
@@ -54,6 +59,8 @@ class FollowedOrder:
         self._pages = PagesAhead(tell, group.version, self._epochs)
         self._returning = ReturningTeller(tell, group.version, self._epochs)
         self._paths: dict[int, str] = {}
+        self._began_before: EpochStart | None = None  # where the job said that it began, when it says another place
+        self._not_begun_before = self._not_sought_before = 0.0  # in seconds of the monotonic clock
 
     @property
     def samples(self) -> int:
@@ -68,8 +75,17 @@ class FollowedOrder:
             return OrderView(OrderState.WRONG, None, self._trouble)
         if self._follower is None:
             return OrderView(message="the files of the Dataset are being looked at")
-        view = order_view(self._follower, self._paths, in_memory=self._pages.told)
+        if self._follower.order.map.by_offset and MountMode.FUSE not in self.group.modes:
+            view = unseen_view(self._follower.order.plan.start)
+        else:
+            view = order_view(self._follower, self._paths, in_memory=self._pages.told)
         return replace(view, message=self._epochs.refused) if self._epochs.refused else view
+
+    def regroup(self, group: OrderGroup) -> None:
+        """Take the group as it is now, which may say that it begins elsewhere than it did before."""
+        if group.plan.start != self.group.plan.start and self._began_before is None:
+            self._began_before = self.group.plan.start
+        self.group = group
 
     def take(self, tree: ObservedTree, batch: ReaderBatch) -> None:
         """Take what the group was seen to read."""
@@ -90,11 +106,13 @@ class FollowedOrder:
             return False
         if self._follower is None:
             return await self._find_samples()
+        self._begin_where_it_says(self._follower)
+        if self._follower.is_searching:
+            return await self._search(self._follower)
         wanted = self._follower.wanted
         if wanted is not None and await self._compute(self._follower, wanted):
-            await self._explain()
             return True
-        if wanted is not None and (self._follower.epoch is None or self._follower.is_searching):
+        if wanted is not None and self._follower.epoch is None:
             return False  # a plug-in is being asked, and nothing can be told before
         await self._tell_window()
         return await self._tell_pages(self._follower)
@@ -128,7 +146,7 @@ class FollowedOrder:
                 return False
             if len(found) > self._most:
                 raise NoSamplesError(f"{len(found)} samples are more than the {self._most} that this node has left")
-            self._follower = OrderFollower(JobOrder(self.group.plan, found, self.ranks))
+            self._follower, self._began_before = OrderFollower(JobOrder(self.group.plan, found, self.ranks)), None
         except ValueError as error:  # NoSamplesError, or more samples than can be computed
             self._trouble = str(error)
             log.info("the order of pods on version %s is not followed: %s", self.group.version[1][:12], error)
@@ -138,16 +156,36 @@ class FollowedOrder:
     def _hurry(self) -> None:
         self._ended = True
 
-    async def _compute(self, follower: OrderFollower, number: int) -> bool:
-        """Give an epoch's order, if it can be had now; one that is looked for costs a quarter of a core at most."""
+    def _begin_where_it_says(self, follower: OrderFollower) -> None:
+        """Follow a job anew that says that it begins elsewhere than where it is followed: it was started once more."""
+        before, now = self._began_before, time.monotonic()
+        if before is None or now < self._not_begun_before:
+            return
+        self._began_before = None
+        if not begins_anew(follower, before, self.group.plan.start):
+            return
+        self._not_begun_before = now + _SAID_SECONDS
+        self._follower = OrderFollower(JobOrder(self.group.plan, follower.order.map, self.ranks))
+        self._told, self._paths = None, {}
+        self._pages.begin_anew()
+
+    async def _compute(self, follower: OrderFollower, number: int, *, searching: bool = False) -> bool:
+        """Give an epoch's order, if it can be had now."""
+        epoch = await self._epochs.epoch(follower.order, number, searching=searching)
+        if epoch is not None:
+            follower.give(epoch)
+        return epoch is not None
+
+    async def _search(self, follower: OrderFollower) -> bool:
+        """Look for readers for a moment; returns whether they are looked for no more. It takes a quarter of a core."""
         began = time.monotonic()
-        epoch = await self._epochs.epoch(follower.order, number, searching=follower.is_searching)
-        if epoch is None:
+        if began < self._not_sought_before:
             return False
-        follower.give(epoch)
-        if follower.is_searching:
-            await asyncio.sleep(_REST * (time.monotonic() - began))
-        return True
+        while (wanted := follower.wanted) is not None and time.monotonic() - began < _TURN:
+            if not await self._compute(follower, wanted, searching=True) or not follower.is_searching:
+                break
+        self._not_sought_before = time.monotonic() + _REST * (time.monotonic() - began)
+        return not follower.is_searching
 
     async def _explain(self) -> None:
         """Find the paths of the first difference, for people."""

@@ -89,7 +89,7 @@ class NodeOrders:
             self._troubles.pop(key, None)
         for key, group in groups.items():
             if key in self._followed:
-                self._followed[key].group = group
+                self._followed[key].regroup(group)
             else:
                 left = MOST_SAMPLES - sum(one.samples for one in self._followed.values())
                 self._followed[key] = FollowedOrder(group, self._folders, self._tell, left, self._plugins)

@@ -43,6 +43,7 @@ class PagesAhead:
         self._version = version
         self._clock = clock
         self._place: ReadingPlace | None = None
+        self._steps = 0  # of an epoch, where the stream began
         self._found = 0  # times that the place was found anew, when it was looked at last
         self._stream: OrderStream | None = None
         self._rests: BatchRests | None = None
@@ -65,7 +66,9 @@ class PagesAhead:
             self._found = follower.found_again
             if not self._is_there(follower, when):
                 self._place = self._stream = self._passed = None
-        self._place = self._place or ReadingPlace(self._loose(follower))
+        if self._stream is not None and self._counts_otherwise(follower):
+            self._place = self._stream = self._passed = None
+        self._place = self._place or self._begin(follower)
         if self._passed is not None and when - self._passed[1] < _FRESH:
             return
         if self._place.saw(when, self._step(follower)):
@@ -96,6 +99,11 @@ class PagesAhead:
             self._stream = self._told = None
             raise
 
+    def begin_anew(self) -> None:
+        """Take note that another follower is worked with from now on, since the job has begun elsewhere."""
+        self._place = self._stream = self._passed = None
+        self._found = 0
+
     async def end(self) -> None:
         """Take everything back. Raises FetcherUnavailable."""
         self._stream = None
@@ -104,16 +112,19 @@ class PagesAhead:
             await self._tell(Upcoming(*self._version, self._reader, ended=True))
 
     async def _work(self, follower: OrderFollower) -> bool:
-        place = self._place or ReadingPlace(self._loose(follower))
+        place = self._place or self._begin(follower)
         at, seen = place.at(self._clock()), place.seen
         stream = self._stream
         if stream is None or seen > stream.step:
             # Not in the epoch before, whose order may be kept no more: nothing would be told until it is computed.
             steps = follower.loading.steps
             begin = max(int(seen) // steps * steps, int(seen) - follower.loading.stretch)
-            self._passed = None
+            self._passed, self._steps = None, steps
             resting = self._rests is not None and self._rests.resting
-            stream = self._stream = OrderStream(follower.order, follower.loading, begin, in_batches=resting)
+            # Of a job that goes on within an epoch, loaders' batches begin where it does.
+            goes_on = not follower.reads and follower.step > 0
+            stream = OrderStream(follower.order, follower.loading, begin, in_batches=resting or goes_on)
+            self._stream = stream
         if stream.wanted is not None:
             epoch = await self._order_of(follower, stream.wanted)
             if epoch is not None:
@@ -185,11 +196,19 @@ class PagesAhead:
                 return known
         return await self._epochs.epoch(follower.order, number)
 
+    def _counts_otherwise(self, follower: OrderFollower) -> bool:
+        """Tell whether steps over all epochs are others than where the stream began: epochs may differ in length."""
+        return (follower.epoch or 0) * abs(follower.loading.steps - self._steps) > self._loose(follower)
+
+    def _begin(self, follower: OrderFollower) -> ReadingPlace:
+        return ReadingPlace(self._loose(follower), self._step(follower))
+
     @staticmethod
     def _step(follower: OrderFollower) -> float:
-        """Return how far readers are for sure, in steps over all epochs."""
+        """Return how far readers are for sure, in steps over all epochs: before any is seen, where they begin."""
         loading = follower.loading
-        return float((follower.epoch or 0) * loading.steps + loading.surely_read(follower.step))
+        within = loading.surely_read(follower.step) if follower.reads else follower.step
+        return float((follower.epoch or 0) * loading.steps + within)
 
     @staticmethod
     def _loose(follower: OrderFollower) -> float:

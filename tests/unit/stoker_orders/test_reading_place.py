@@ -71,3 +71,16 @@ def test_a_read_out_of_order_moves_nothing_back() -> None:
     place, now, at = seen([(1.0, 50.0)] * 3)
     assert not place.saw(now, at - LOOSE / 2)
     assert place.at(now) == at
+
+
+@given(st.floats(0.0, 1_000_000.0), st.floats(0.0, 100.0))
+def test_before_anything_is_seen_readers_are_where_they_begin(begin: float, now: float) -> None:
+    assert ReadingPlace(LOOSE, begin).at(now) == begin
+
+
+@given(st.floats(0.0, 1_000_000.0), st.floats(0.0, 1_000_000.0))
+def test_what_is_seen_first_is_believed_where_it_is_far_behind_the_beginning(begin: float, seen: float) -> None:
+    place = ReadingPlace(LOOSE, begin)
+    far = place.saw(0.0, seen)
+    assert far == (seen < begin - LOOSE)
+    assert place.seen == (seen if far else max(begin, seen))

@@ -100,9 +100,10 @@ def _plan(text: str) -> SamplingPlan | None:
 def read_samples(batch: ReaderBatch, source: EvidenceSource, *, by_offset: bool) -> tuple[list[ReadSample], float]:
     """Return the reads of a batch in their order, and how many more there were that it has no row for.
 
-    Files are read where they are opened; of one large file it is the reads that tell, where they are seen.
+    Files are read where they are opened; of one large file it is the reads that tell, and its opening tells nothing.
     """
-    of_reads = by_offset and source is EvidenceSource.FUSE
-    reads = [ReadSample(row.ino, row.offset) for row in batch.rows if bool(row.length) is of_reads]
-    whole = batch.reads if of_reads else batch.opens / batch.share if batch.share else 0.0
+    if by_offset and source is not EvidenceSource.FUSE:
+        return [], 0.0
+    reads = [ReadSample(row.ino, row.offset) for row in batch.rows if bool(row.length) is by_offset]
+    whole = batch.reads if by_offset else batch.opens / batch.share if batch.share else 0.0
     return reads, max(0.0, whole - len(reads))

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from itertools import islice
 
 from stoker_api.meta import shortened
-from stoker_api.node_workload import NodeWorkload, OrderSource
+from stoker_api.node_workload import READERS_SOUGHT, RECORDS_UNSEEN, NodeWorkload, OrderSource
 from stoker_orders.following import OrderFollower, OrderState
 from stoker_orders.sample_map import SamplePiece
+from stoker_orders.sampling_plan import EpochStart
 from stoker_sidecar.wire.fetcher_protocol import MOST_AHEAD, WHOLE_FILE
 from stoker_tuning.training.layout import CHUNK
 
@@ -37,15 +38,28 @@ def order_view(follower: OrderFollower, paths: Mapping[int, str], *, in_memory: 
     if follower.state is OrderState.WRONG and difference is not None:
         seen, expected = (paths.get(one, f"file {one}") for one in (difference.seen, difference.expected))
         message = (
-            f"read {difference.read} was {seen}, where {expected} was about due: look at sampler, seed, batch, "
-            "ranks and files of the sampling"
+            f"read {difference.read} was {seen}, where {expected} was about due{_tried(follower)}: look at sampler, "
+            "seed, epochs, batch, ranks and files of the sampling"
         )
+    elif follower.is_searching:
+        # They are not where they were, whatever was known before.
+        message = f"{READERS_SOUGHT}: {_epochs(follower.tried)} held against what they read so far"
+        return OrderView(OrderState.UNKNOWN, follower.agreement, message)
     elif follower.state is OrderState.KNOWN:
         ahead = ", read ahead from the disk into memory" if in_memory else ""
         message = f"epoch {follower.epoch} of {follower.order.plan.sampler}{ahead}"
     else:
         message = f"{follower.reads} reads were seen, which is too few to tell"
     return OrderView(follower.state, follower.agreement, message)
+
+
+def unseen_view(start: EpochStart) -> OrderView:
+    """Return what is known where no single record is seen to be read."""
+    message = (
+        f"{RECORDS_UNSEEN} on a native mount or an overlay, so the order is not checked: it is taken to begin where "
+        f"the job says, in epoch {start.epoch} behind {start.position} samples"
+    )
+    return OrderView(message=message)
 
 
 def with_order(row: NodeWorkload, view: OrderView) -> NodeWorkload:
@@ -71,6 +85,17 @@ def chunks_of(piece: SamplePiece) -> Sequence[int]:
     if not piece.length:
         return _WHOLE
     return range(piece.offset // CHUNK, (piece.offset + piece.length - 1) // CHUNK + 1)
+
+
+def _tried(follower: OrderFollower) -> str:
+    """Return how many epochs were held against what is read; empty where all have one order, or none was looked at."""
+    if not follower.tried or follower.order.is_same_each_epoch:
+        return ""
+    return f", and {follower.tried} of {_epochs(follower.order.plan.epochs)} looked through"
+
+
+def _epochs(count: int) -> str:
+    return f"{count} epoch was" if count == 1 else f"{count} epochs were"
 
 
 def _chunks(pieces: Iterable[SamplePiece]) -> Iterator[tuple[int, int]]:

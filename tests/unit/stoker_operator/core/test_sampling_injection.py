@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import jsonpatch
+import pytest
 
 from stoker_api import names
 from stoker_api.node_workload import NodeWorkload
@@ -82,6 +83,13 @@ def test_a_plug_in_that_is_left_out_is_told() -> None:
     why = "the order plug-in mine is left out: it failed: KeyError"
     rows = [row("Unknown", message="3 reads were seen, which is too few to tell"), row("Unknown", message=why)]
     assert order_verdict(rows) == ("Unknown", "OrderUnknown", why)
+
+
+@pytest.mark.parametrize(
+    "why", ["records are read unseen on a native mount", "readers are looked for: 7 epochs were held against"]
+)
+def test_why_nothing_can_be_known_is_told(why: str) -> None:
+    assert order_verdict([row("Unknown", message=why)]) == ("Unknown", "OrderUnknown", why)
 
 
 def test_nothing_read_is_unknown() -> None:

@@ -1,6 +1,8 @@
 """A pod says how it samples: its node has files ready before they are read, and says where that is wrong."""
 
 import asyncio
+import json
+import struct
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -82,11 +84,16 @@ class Node:
 
 @asynccontextmanager
 async def running(
-    folder: Path, sampling: str, plugins: OrderPlugins | None = None, quota: int | None = None, held: int = 2**28
+    folder: Path,
+    sampling: str,
+    plugins: OrderPlugins | None = None,
+    quota: int | None = None,
+    held: int = 2**28,
+    mode: MountMode = MountMode.FUSE,
 ) -> AsyncIterator[Node]:
     """Run a node with a version of which nothing is here, mounted by a pod that says this.
 
-    ``quota``: bytes that it keeps; ``held``: of what it does not keep.
+    ``quota``: bytes that it keeps; ``held``: of what it does not keep. What a pod reports counts at once.
     """
     async with open_cache_node(folder, {"bucket": DistantStore()}, transient=held) as cache:
         fill(cache.store, {name: name.encode() * 20 for name in NAMES})
@@ -97,7 +104,7 @@ async def running(
         numbers = {path.decode(): entry.ino for path, entry in manifest.walk()}
         manifest.close()
         request = publish_request(sampling=sampling)
-        pod = Published(request, UID, digest, folder, len(NAMES), 1, MountMode.FUSE, True)
+        pod = Published(request, UID, digest, folder, len(NAMES), 1, mode, True)
         told: list[Ahead] = []
         upcoming: list[Upcoming] = []
 
@@ -116,7 +123,7 @@ async def running(
             return Done()
 
         changes = Changes()
-        reported = ReportedOrders(changes.mark)
+        reported = ReportedOrders(changes.mark, lambda: 1_000.0 * time.monotonic())
         orders = NodeOrders(lambda: [pod], CacheFolders([folder]), tell, changes, reported, plugins)
         task = asyncio.create_task(orders.run())
         try:
@@ -161,6 +168,35 @@ async def test_a_pod_that_reports_its_order_finds_its_files_there(tmp_path: Path
         await eventually(lambda: node.told[-1].pieces == b"")
 
 
+async def test_a_pod_whose_container_was_started_once_more_has_ready_what_it_reads_then(tmp_path: Path) -> None:
+    async with running(tmp_path / "cache", "") as node:
+        said = {"sampler": "torch-distributed", "seed": 3, "batch": 4, "loaders": 2, "files": {"path": "train"}}
+        uid = node.pod.request.pod_uid
+        node.reported.take({uid: ReportedOrder(json.dumps(said | {"epoch": 7}))})
+        await eventually(lambda: bool(node.told))
+        await node.read(epoch(7)[:80])
+        await eventually(lambda: node.row.order_message.startswith("epoch 7"))
+        before = len(node.told)
+        node.reported.take({uid: ReportedOrder(json.dumps(said | {"epoch": 4, "position": 600}))})
+        await eventually(lambda: any(one.pieces for one in node.told[before:]))
+        first = next(one.pieces for one in node.told[before:] if one.pieces)
+        numbers = [number for number, _ in struct.iter_unpack("<II", first[: 8 * 64])]
+        assert {node.numbers[name] for name in epoch(4)[600:640]} <= set(numbers)
+        await node.read(epoch(4)[600:680])
+        await eventually(lambda: node.row.order_message.startswith("epoch 4"))
+
+
+async def test_where_records_are_read_unseen_the_order_is_not_wrong_and_it_is_said(tmp_path: Path) -> None:
+    said = '{"seed": 3, "epochs": 3, "files": {"layout": "Records", "path": "train/0/0000.jpg", "recordBytes": 1}}'
+    async with running(tmp_path / "cache", said, mode=MountMode.NATIVE) as node:
+        await eventually(lambda: bool(node.told))
+        rows = [AccessRow(1.0, node.numbers["train/0/0000.jpg"], 0, 0, 1)] * 600
+        tree = ObservedTree(UID, node.digest, EvidenceSource.FANOTIFY)
+        node.orders.take(tree, node.pod.request.pod_uid, ReaderBatch(0.0, 1.0, 600, 1.0, 0, 1.0, rows))
+        assert node.row.order == "Unknown"
+        assert node.row.order_message.startswith("records are read unseen on a native mount")
+
+
 async def test_what_is_wrong_with_a_report_is_told(tmp_path: Path) -> None:
     async with running(tmp_path / "cache", "") as node:
         node.reported.take({node.pod.request.pod_uid: ReportedOrder('{"sampler": "magic"}')})
@@ -182,6 +218,7 @@ async def test_another_order_is_told_with_its_first_difference_and_fetched_no_mo
         await eventually(lambda: node.told[-1].pieces == b"")
         assert node.row.order_message.startswith("read ")
         assert "train/" in node.row.order_message
+        assert "3 of 3 epochs were looked through" in node.row.order_message
 
 
 async def test_the_next_epoch_goes_on(tmp_path: Path) -> None:

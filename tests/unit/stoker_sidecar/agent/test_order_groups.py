@@ -56,3 +56,9 @@ def test_opens_tell_which_file_and_reads_where_in_it() -> None:
     assert ([one.offset for one in files], unseen) == ([0], 9)
     places, unseen = read_samples(batch, EvidenceSource.FUSE, by_offset=True)
     assert ([one.offset for one in places], unseen) == ([300], 19)
+
+
+def test_where_no_reads_are_seen_the_opening_of_one_large_file_tells_nothing() -> None:
+    rows = [AccessRow(1.0, 7, 0, 0, 1)]
+    batch = ReaderBatch(0.0, 1.0, 10, 0.5, 0, 1.0, rows)
+    assert read_samples(batch, EvidenceSource.FANOTIFY, by_offset=True) == ([], 0.0)

@@ -12,7 +12,7 @@ from stoker_orders.following import OrderFollower, OrderState, ReadSample
 from stoker_orders.job_order import JobOrder
 from stoker_orders.predictors.samplers import SamplerName
 from stoker_orders.sample_map import FileMap
-from stoker_orders.sampling_plan import SamplingPlan
+from stoker_orders.sampling_plan import AT_FIRST, EpochStart, SamplingPlan
 from stoker_sidecar.agent.epoch_orders import EpochOrders
 from stoker_sidecar.agent.order_plugins import OrderPlugins
 from stoker_sidecar.agent.pages_ahead import PagesAhead
@@ -34,12 +34,17 @@ class Job:
     batch: int = 16
     loaders: int = 0
     samples: int = FILES
+    start: EpochStart = AT_FIRST
 
     def __post_init__(self) -> None:
-        plan = SamplingPlan(SamplerName.TORCH_DISTRIBUTED, seed=3, epochs=3, batch=self.batch, loaders=self.loaders)
-        files = FileMap(range(FIRST, FIRST + self.samples))
-        self.follower = OrderFollower(JobOrder(plan, files, (0,)))
+        self.follower = self.begun(self.start)
         self.pages = PagesAhead(self._tell, ("uid", "d" * 64), EpochOrders(OrderPlugins()), lambda: self.now)
+
+    def begun(self, start: EpochStart) -> OrderFollower:
+        plan = SamplingPlan(
+            SamplerName.TORCH_DISTRIBUTED, seed=3, epochs=3, batch=self.batch, loaders=self.loaders, start=start
+        )
+        return OrderFollower(JobOrder(plan, FileMap(range(FIRST, FIRST + self.samples)), (0,)))
 
     async def _tell(self, message: Upcoming) -> Reply:
         self.told.append(message)
@@ -50,6 +55,11 @@ class Job:
         """The files that were told, since it was begun anew for the last time."""
         begun = max(place for place, one in enumerate(self.told) if not one.first)
         return [file for one in self.told[begun:] for file, _, _ in struct.iter_unpack("<IIQ", one.pieces)]
+
+    @property
+    def unread(self) -> list[int]:
+        """The files that were told, without those that come before the readers."""
+        return self.files[int(self.told[-1].seen) :]
 
     def expected(self, epoch: int) -> list[int]:
         return [piece.file for piece in self.follower.order.pieces(self.follower.order.epoch(epoch), 0)]
@@ -72,6 +82,39 @@ async def test_the_first_pieces_are_told_before_anything_is_read() -> None:
     job = Job()
     await job.work()
     assert job.files == job.expected(0)[:8192]
+
+
+@pytest.mark.parametrize("position", [0, 5_000, 19_900])
+async def test_a_job_that_goes_on_in_a_later_epoch_finds_what_is_read_there(position: int) -> None:
+    job = Job(loaders=4, start=EpochStart(1, 0, position))
+    await job.work()
+    samples = [*job.follower.order.epoch(1).samples[position:], *job.follower.order.epoch(2).samples]
+    first = {FIRST + sample for sample in samples[:64]}  # a batch of each loader
+    assert set(job.unread[:64]) == first
+    assert len(job.unread) >= 8_000
+
+
+async def test_a_job_that_goes_on_among_another_number_of_ranks_is_followed_into_the_next_epoch() -> None:
+    """What is left of its first epoch is shorter than those behind it."""
+    job = Job(start=EpochStart(1, 15_000, 0))
+    await job.work()
+    for first in range(0, 5_000, 1_000):
+        await job.read(1, first, first + 1_000, seconds=0.5)
+    for first in range(0, 3_000, 1_000):
+        await job.read(2, first, first + 1_000, seconds=0.5)
+    assert job.follower.agreement == 100
+    assert job.unread[:4_000] == job.expected(2)[3_000 - 1 : 7_000 - 1]
+
+
+async def test_a_job_that_is_started_once_more_is_followed_from_there() -> None:
+    job = Job()
+    await job.work()
+    for first in range(0, 4_000, 1_000):
+        await job.read(0, first, first + 1_000, seconds=0.5)
+    job.follower = job.begun(EpochStart(0, 0, 1_000))
+    job.pages.begin_anew()
+    await job.work()
+    assert job.unread[:1_000] == job.expected(0)[1_000:2_000]
 
 
 async def test_seconds_of_the_pace_are_told_ahead_over_the_end_of_the_epoch() -> None:
