@@ -96,14 +96,14 @@ async def test_a_job_that_goes_on_in_a_later_epoch_finds_what_is_read_there(posi
 
 async def test_a_job_that_goes_on_among_another_number_of_ranks_is_followed_into_the_next_epoch() -> None:
     """What is left of its first epoch is shorter than those behind it."""
-    job = Job(start=EpochStart(1, 15_000, 0))
+    job = Job(samples=8_000, start=EpochStart(1, 6_000, 0))
     await job.work()
-    for first in range(0, 5_000, 1_000):
-        await job.read(1, first, first + 1_000, seconds=0.5)
-    for first in range(0, 3_000, 1_000):
-        await job.read(2, first, first + 1_000, seconds=0.5)
+    for first in range(0, 2_000, 500):
+        await job.read(1, first, first + 500, seconds=0.5)
+    for first in range(0, 1_500, 500):
+        await job.read(2, first, first + 500, seconds=0.5)
     assert job.follower.agreement == 100
-    assert job.unread[:4_000] == job.expected(2)[3_000 - 1 : 7_000 - 1]
+    assert job.unread[:4_000] == job.expected(2)[1_500 - 1 : 5_500 - 1]
 
 
 async def test_a_job_that_is_started_once_more_is_followed_from_there() -> None:

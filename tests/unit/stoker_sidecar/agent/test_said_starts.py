@@ -1,5 +1,7 @@
 """A job says where it begins, at each epoch and when it was started once more: only then it is followed from there."""
 
+from functools import cache
+
 import pytest
 
 from stoker_orders.following import OrderFollower, OrderState, ReadSample
@@ -23,6 +25,11 @@ def following(epoch: int, step: int) -> OrderFollower:
     return follower
 
 
+@cache
+def in_the_middle_of_epoch_five() -> OrderFollower:
+    return following(5, 2_000)
+
+
 @pytest.mark.parametrize(
     ("before", "said", "anew"),
     [
@@ -37,7 +44,7 @@ def following(epoch: int, step: int) -> OrderFollower:
     ],
 )
 def test_a_job_in_the_middle_of_epoch_five_has_begun_anew(before: EpochStart, said: EpochStart, anew: bool) -> None:
-    assert begins_anew(following(5, 2_000), before, said) is anew
+    assert begins_anew(in_the_middle_of_epoch_five(), before, said) is anew
 
 
 def test_a_job_at_the_end_of_an_epoch_goes_on_to_the_next() -> None:
@@ -51,13 +58,13 @@ def test_a_job_of_which_no_read_was_seen_is_where_it_says() -> None:
 
 
 def test_a_job_that_is_looked_for_is_where_it_says() -> None:
-    follower = following(5, 2_000)
+    follower = following(5, 200)
     follower.saw(ReadSample(sample) for sample in range(64))
     assert follower.is_searching
     assert begins_anew(follower, EpochStart(4), EpochStart(5))
 
 
 def test_what_is_wrong_stays_so() -> None:
-    follower = following(5, 2_000)
+    follower = following(5, 200)
     follower.state = OrderState.WRONG
     assert not begins_anew(follower, EpochStart(5), EpochStart(3))
