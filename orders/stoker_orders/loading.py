@@ -35,7 +35,12 @@ class Loading:
 
     @property
     def total(self) -> int:
-        """Samples of an epoch: what does not go round is left out, or made up by the first ones."""
+        """Samples of an epoch: what does not go round is left out, or made up by the first ones.
+
+        One rank that leaves nothing out has a last batch that is short: nobody else's has to be as long.
+        """
+        if self.ranks == 1 and not self.drop_last:
+            return self.samples
         rounds = self.samples // self.round if self.drop_last else -(-self.samples // self.round)
         return rounds * self.round
 

@@ -6,18 +6,19 @@ import subprocess
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import datasets
 import numpy as np
 
+from bench.truth.programs import DEBIANS_PYTHON, TRAINERS_PYTHON
 from stoker_client import GlobalShuffleSampler, GroupShuffleSampler, QualityRatioSampler
 from stoker_client.sampler import EpochSampler
 from stoker_orders.predictors.interface import OrderQuestion
 
 _PROGRAM = Path(__file__).parent / "programs" / "sample_orders.py"
-_DEBIANS_PYTHON = "/usr/bin/python3"
 Truth = Callable[[Sequence[OrderQuestion]], list[list[str]]]
 
 
@@ -26,10 +27,10 @@ def digest(order: Iterable[int]) -> str:
     return hashlib.sha256(array("I", order).tobytes()).hexdigest()
 
 
-def torch_says(cases: Iterable[Sequence[Any]]) -> list[Any]:
+def torch_says(cases: Iterable[Sequence[Any]], python: Path = DEBIANS_PYTHON) -> list[Any]:
     """Return what Debian's PyTorch answers to these cases of the program."""
     run = subprocess.run(
-        [_DEBIANS_PYTHON, "-W", "ignore", str(_PROGRAM)],
+        [python, "-W", "ignore", str(_PROGRAM)],
         input=json.dumps(list(cases)),
         capture_output=True,
         text=True,
@@ -55,14 +56,29 @@ def torch(kind: str) -> Truth:
     return says
 
 
+def accelerate(kind: str) -> Truth:
+    """Return what ranks read of batches that Accelerate deals, in one of the two ways that the program knows."""
+
+    def says(asked: Sequence[OrderQuestion]) -> list[list[str]]:
+        cases = [
+            (kind, one.samples, one.seed, one.epoch, one.ranks, rank, one.drop_last, one.batch)
+            for one in asked
+            for rank in range(one.ranks)
+        ]
+        said = iter(torch_says(cases, TRAINERS_PYTHON))
+        return [[next(said) for _ in range(one.ranks)] for one in asked]
+
+    return says
+
+
 def listed(asked: Sequence[OrderQuestion]) -> list[list[str]]:
     """Return the order of a list of files: the list is it."""
     return [[digest(range(one.samples))] for one in asked]
 
 
 def numpy_permutation(asked: Sequence[OrderQuestion]) -> list[list[str]]:
-    """Return what NumPy's new generators permute, for one rank."""
-    return [[digest(np.random.default_rng(one.seed + one.epoch).permutation(one.samples))] for one in asked]
+    """Return what NumPy's new generators permute, in turns."""
+    return _in_turns((np.random.default_rng(one.seed + one.epoch).permutation(one.samples) for one in asked), asked)
 
 
 def numpy_legacy(asked: Sequence[OrderQuestion]) -> list[list[str]]:
@@ -83,12 +99,31 @@ def _dealt(asked: OrderQuestion) -> list[Any]:
 
 
 def hugging_face(asked: Sequence[OrderQuestion]) -> list[list[str]]:
-    """Return how Hugging Face shuffles, for one rank."""
-    found = []
-    for one in asked:
-        dataset = datasets.Dataset.from_dict({"number": range(one.samples)})
-        found.append([digest(dataset.shuffle(seed=one.seed, keep_in_memory=True)["number"])])
-    return found
+    """Return how Hugging Face shuffles, in turns."""
+    return _in_turns(map(_shuffled, asked), asked)
+
+
+def _shuffled(asked: OrderQuestion) -> Any:
+    dataset = datasets.Dataset.from_dict({"number": np.arange(asked.samples)}).with_format("arrow")
+    return dataset.shuffle(seed=asked.seed, keep_in_memory=True)[:]["number"].to_numpy()
+
+
+def _in_turns(orders: Iterable[Any], asked: Sequence[OrderQuestion]) -> list[list[str]]:
+    """Deal orders among ranks as PyTorch's DistributedSampler deals a dataset that lies in that order."""
+    cases = [
+        (one.samples, one.ranks, rank, one.drop_last) for one in asked if one.ranks > 1 for rank in range(one.ranks)
+    ]
+    places = iter(_places(tuple(cases)))
+    return [
+        [digest(order[next(places)] if one.ranks > 1 else order) for _ in range(one.ranks)]
+        for order, one in zip(orders, asked, strict=True)
+    ]
+
+
+@cache
+def _places(cases: tuple[tuple[int, int, int, bool], ...]) -> list[list[int]]:
+    """Return which places ranks have; asked once for the same cases, since PyTorch takes seconds to be imported."""
+    return torch_says(("in_turns", *one) for one in cases)
 
 
 def _global(asked: OrderQuestion, rank: int) -> EpochSampler:

@@ -31,6 +31,16 @@ SHARED = (
     OrderQuestion(5, 1, 0, ranks=16),  # fewer samples than ranks
     OrderQuestion(1000, 2**32 - 3, 2, ranks=7),
 )
+# As many samples as rounds of whole batches, as whole batches that do not go round, and as neither; and fewer than one
+# batch of each rank.
+BATCHES = tuple(
+    OrderQuestion(size, seed, 3, ranks, batch, drop_last=drop)
+    for size, seed in ((96, 5), (100, 2**40 + 7), (997, 42))
+    for ranks in (1, 2, 3, 8)
+    for batch in (1, 4)
+    for drop in (False, True)
+)
+DEALT = (*BATCHES, *(OrderQuestion(5, 7, 0, ranks, 4) for ranks in (1, 2, 3)), OrderQuestion(65_537, 11, 2, 8, 64))
 MANY = (OrderQuestion(2_000_000, 11, 2),)
 # Each epoch is read through before the next one has an order: small ones.
 STATEFUL = tuple(
@@ -61,11 +71,12 @@ _GROUPS = (("groupSize", "16"), ("reservoir", "32"))
 PREDICTORS = (
     Predictor("torch-distributed", real.torch("distributed"), (*ALONE, *SHARED, replace(MANY[0], ranks=8))),
     Predictor("torch-sequential", real.torch("sequential"), (*ALONE[-12:], *SHARED)),
-    Predictor("torch-random", real.torch("generator"), STATEFUL),
-    Predictor("accelerate-seedable", real.torch("seedable"), (*ALONE, *MANY)),
-    Predictor("huggingface-shuffle", real.hugging_face, [one for one in ALONE if one.epoch][-24:]),
-    Predictor("numpy-permutation", real.numpy_permutation, (*ALONE, *MANY)),
-    Predictor("file-list", real.listed, ALONE[:12]),
+    Predictor("torch-random", real.torch("generator"), (*STATEFUL, OrderQuestion(65_537, 7, 1))),
+    Predictor("accelerate-seedable", real.accelerate("seedable"), (*ALONE, *DEALT, *MANY)),
+    Predictor("accelerate-seedable", real.accelerate("seedable_parts"), DEALT),
+    Predictor("huggingface-shuffle", real.hugging_face, (*ALONE[1::2], *SHARED, replace(MANY[0], samples=300_000))),
+    Predictor("numpy-permutation", real.numpy_permutation, (*ALONE, *SHARED, *MANY)),
+    Predictor("file-list", real.listed, ALONE[-12:]),
     Predictor("stoker-shuffle", real.client("global"), (*ALONE[:48], *SHARED, *MANY)),
     Predictor("stoker-group-shuffle", real.client("group"), (*ALONE[:48], *SHARED, *MANY), _GROUPS),
     Predictor("stoker-quality-ratio", real.client("quality"), (*ALONE[36:60], *SHARED[:6], *MANY), (("ratio", "1/2"),)),

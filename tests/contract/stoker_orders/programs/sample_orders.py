@@ -1,4 +1,4 @@
-"""Prints what PyTorch's own samplers and loader make of the cases that it is given: a digest of each order."""
+"""Prints what samplers and loaders of PyTorch and Accelerate make of the cases that it is given: mostly digests."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Dataset, DistributedSampler, RandomSampler, get_worker_info
+from torch.utils.data import DataLoader, Dataset, DistributedSampler, get_worker_info
 
 
 class Numbers(Dataset):
@@ -37,11 +37,32 @@ def sequential(count: int, seed: int, epoch: int, ranks: int, rank: int, drop_la
     return digest(DistributedSampler(Numbers(count), ranks, rank, shuffle=False, drop_last=drop_last))
 
 
-def seedable(count: int, seed: int, epoch: int, ranks: int, rank: int, drop_last: bool) -> str:
-    """Accelerate's SeedableRandomSampler: PyTorch's RandomSampler over a generator seeded for each epoch."""
-    generator = torch.Generator()
-    generator.manual_seed(seed + epoch)
-    return digest(RandomSampler(Numbers(count), generator=generator))
+def in_turns(count: int, ranks: int, rank: int, drop_last: bool) -> list[int]:
+    """Return the places of an order that a rank has."""
+    return list(DistributedSampler(Numbers(count), ranks, rank, shuffle=False, drop_last=drop_last))
+
+
+def seedable(
+    count: int, seed: int, epoch: int, ranks: int, rank: int, drop_last: bool, batch: int, **options: bool
+) -> str:
+    """Return what a rank reads by Accelerate's sampler with a seed. ``batch``: of the loader that it deals."""
+    from accelerate.data_loader import prepare_data_loader
+
+    loader = prepare_data_loader(
+        DataLoader(Numbers(count), batch, shuffle=True, drop_last=drop_last),
+        num_processes=ranks,
+        process_index=rank,
+        use_seedable_sampler=True,
+        data_seed=seed,
+        **options,
+    )
+    loader.set_epoch(epoch)
+    return digest(index for indices in loader.batch_sampler for index in indices)
+
+
+def seedable_parts(count: int, seed: int, epoch: int, ranks: int, rank: int, drop_last: bool, batch: int) -> str:
+    """Likewise, where each batch is split among the ranks: ``batch`` samples to each."""
+    return seedable(count, seed, epoch, ranks, rank, drop_last, batch * ranks, split_batches=True)
 
 
 def generator(count: int, seed: int, epoch: int, ranks: int, rank: int, drop_last: bool) -> str:
@@ -62,7 +83,9 @@ def loaded(count: int, batch: int, loaders: int) -> list[int]:
 KINDS: dict[str, Callable[..., Any]] = {
     "distributed": distributed,
     "sequential": sequential,
+    "in_turns": in_turns,
     "seedable": seedable,
+    "seedable_parts": seedable_parts,
     "generator": generator,
     "loaded": loaded,
 }
