@@ -22,6 +22,12 @@ def quiet(hook: Hook) -> Hook:
     return safe  # type: ignore[return-value] # same arguments, and the same result or None
 
 
+def is_of_kind(thing: Any, name: str, package: str) -> bool:
+    """Tell whether something is an object of that class of a package, which is not imported for it."""
+    kind = type(thing)
+    return kind.__name__ == name and kind.__module__.startswith(f"{package}.")
+
+
 def found(root: Any, *names: str) -> Any:
     """Return an attribute's attribute (or item), and so on; None where one is missing."""
     for name in names:

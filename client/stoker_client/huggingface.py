@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -24,18 +24,24 @@ def shards_in_order(dataset: Any, sampler: Iterable[int]) -> Any:
     return import_module("datasets").concatenate_datasets(shards)
 
 
-def callback(report: TrainingReport | None = None) -> Any:
-    """Return a callback for ``transformers.Trainer(callbacks=[...])``. Raises ImportError."""
+def callback(report: TrainingReport | None = None, *, files: Mapping[str, Any] | None = None, dataset: str = "") -> Any:
+    """Return a callback for ``transformers.Trainer(callbacks=[...])``. Raises ImportError.
+
+    ``files`` and ``dataset`` as in ``TrainingReport.order``.
+    """
     base = import_module("transformers").TrainerCallback
-    return type("StokerCallback", (TrainerHooks, base), {})(report)
+    return type("StokerCallback", (TrainerHooks, base), {})(report, files, dataset)
 
 
 class TrainerHooks:
     """The hooks; between the end of a step and the begin of the next one the Trainer fetches batches."""
 
-    def __init__(self, report: TrainingReport | None = None) -> None:
+    def __init__(
+        self, report: TrainingReport | None = None, files: Mapping[str, Any] | None = None, dataset: str = ""
+    ) -> None:
         super().__init__()
         self._report = TrainingReport(framework="transformers") if report is None else report
+        self._files, self._dataset = files, dataset
         self._meter = BatchMeter(self._report)
         self._batch = 0
 
@@ -45,7 +51,7 @@ class TrainerHooks:
         self._batch = 0
         epoch, epochs = int(found(state, "epoch") or 0), found(state, "num_train_epochs")
         self._report.say(split="train", epoch=epoch, epochs=None if epochs is None else int(epochs))
-        self._report.order_of(given.get("train_dataloader"))
+        self._report.order_of(given.get("train_dataloader"), files=self._files, dataset=self._dataset)
         self._meter.restart()
 
     @quiet

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -12,24 +13,30 @@ from stoker_client.training_report import BatchMeter, TrainingReport
 _PACKAGES = ("lightning.pytorch", "pytorch_lightning")
 
 
-def callback(report: TrainingReport | None = None) -> Any:
-    """Return a callback that reports a Trainer's epochs, batches, loss, learning rate and waits. Raises ImportError."""
+def callback(report: TrainingReport | None = None, *, files: Mapping[str, Any] | None = None, dataset: str = "") -> Any:
+    """Return a callback that reports a Trainer's epochs, batches, loss, learning rate and waits. Raises ImportError.
+
+    ``files`` and ``dataset`` as in ``TrainingReport.order``.
+    """
     names = [name for name in _PACKAGES if name in sys.modules] or _PACKAGES
     for name in names:
         try:
             base = import_module(name).Callback
         except ImportError:
             continue
-        return type("StokerCallback", (LightningHooks, base), {})(report)
+        return type("StokerCallback", (LightningHooks, base), {})(report, files, dataset)
     raise ImportError(f"Lightning is not installed: neither {' nor '.join(_PACKAGES)} can be imported")
 
 
 class LightningHooks:
     """The hooks; of each batch Lightning tells when it has come and when the step is done."""
 
-    def __init__(self, report: TrainingReport | None = None) -> None:
+    def __init__(
+        self, report: TrainingReport | None = None, files: Mapping[str, Any] | None = None, dataset: str = ""
+    ) -> None:
         super().__init__()
         self._report = report
+        self._files, self._dataset = files, dataset
         self._meter: BatchMeter | None = None
 
     @quiet
@@ -46,7 +53,7 @@ class LightningHooks:
         most = found(trainer, "max_epochs") or -1
         self._say(split="train", epoch=found(trainer, "current_epoch"), epochs=most if most > 0 else None)
         if self._report is not None:
-            self._report.order_of(found(trainer, "train_dataloader"))
+            self._report.order_of(found(trainer, "train_dataloader"), files=self._files, dataset=self._dataset)
         if self._meter is not None:
             self._meter.restart()
 

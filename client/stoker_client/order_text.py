@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from stoker_client.accelerate_order import seedable_order
+from stoker_client.guard import is_of_kind
 from stoker_client.mounted_files import folder_of, mount_of
 
 _MOST = 512  # characters of the field of a report
@@ -22,21 +24,23 @@ def order_text(sampler: Any, data: Any, place: tuple[int | None, int | None], **
     files = said.pop("files", None) or _files(data)
     if order is None or files is None or not _is_of(sampler, place):
         return ""
-    text = json.dumps({**order, **{name: value for name, value in said.items() if value}, "files": files})
+    text = json.dumps({**{name: value for name, value in said.items() if value}, **order, "files": files})
     return text if len(text) <= _MOST else ""
 
 
 def sampler_of(loader: Any) -> Any:
-    """Return the sampler of a DataLoader; None where batches are made by something else than PyTorch itself.
+    """Return the sampler of a DataLoader; None where its batches are made by something that is not known.
 
-    Such a loader has a sampler as well, which is not used.
+    Such a loader has a sampler as well, which is not used. Known are PyTorch itself, and Accelerate where it deals
+    batches of its sampler with a seed.
     """
     batches = getattr(loader, "batch_sampler", None)
     if batches is None:
         return getattr(loader, "sampler", None)
-    kind = type(batches)
-    is_plain = kind.__name__ == "BatchSampler" and kind.__module__.startswith(_SAMPLERS_OF_TORCH)
-    return batches.sampler if is_plain else None
+    dealt = seedable_order(loader)
+    if dealt is not None:
+        return dealt
+    return batches.sampler if is_of_kind(batches, "BatchSampler", _SAMPLERS_OF_TORCH) else None
 
 
 def _own(sampler: Any) -> dict[str, Any] | None:

@@ -105,8 +105,8 @@ class TrainingReport:
     def order_of(self, loader: Any, *, files: Mapping[str, Any] | None = None, dataset: str = "") -> None:
         """Say in which order a PyTorch DataLoader reads in its next epoch, if that is known. Never raises.
 
-        Known are the samplers of this package, DistributedSampler and SequentialSampler of PyTorch. ``files`` and
-        ``dataset`` as in ``order``.
+        Known are the samplers of this package, DistributedSampler and SequentialSampler of PyTorch, and those of
+        Accelerate and the Trainer of transformers that have a seed. ``files`` and ``dataset`` as in ``order``.
         """
         sampler = sampler_of(loader)
         data, batch, workers = (found(loader, name) for name in ("dataset", "batch_size", "num_workers"))

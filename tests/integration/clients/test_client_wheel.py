@@ -9,13 +9,19 @@ import sys
 import venv
 import zipfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.truth.programs import TRAINERS_PYTHON
 from stoker_api.reported_sampling import parse_reported_sampling
 from stoker_client import GlobalShuffleSampler, GroupShuffleSampler
+from stoker_orders.job_order import JobOrder
+from stoker_orders.loading import rank_order
+from stoker_orders.sample_map import FileMap
+from stoker_sidecar.agent.core.reported_plans import ReportedOrder, plan_of
 from stoker_sidecar.reports.listener import ReportListener
 from stoker_tuning.reports.figures import ReportSummary
 from tests.support.waiting import eventually
@@ -121,6 +127,43 @@ async def test_pytorch_goes_on_in_the_middle_of_an_epoch_and_the_node_hears_of_i
     said = parse_reported_sampling(heard.sampling)
     assert (said.sampler, said.seed, said.group_size, said.reservoir) == ("stoker-group-shuffle", 5, 8, 16)
     assert (said.epoch, said.batch, said.loaders, said.files.path) == (2, 16, 2, "numbers/*")
+
+
+# Whose order no node can know: of several ranks, and of one. One that is not shuffled reads its data in order.
+_UNKNOWN = {"not even_batches", "not seedable", "not shuffled"}
+_UNKNOWN_ALONE = {"not seedable", "Trainer, not seedable"}
+
+
+async def test_the_trainer_of_hugging_face_reads_as_it_says_and_the_node_hears_of_it(
+    installed: Path, tmp_path: Path
+) -> None:
+    words = [str(TRAINERS_PYTHON), "-W", "ignore", str(_PROGRAMS / "trained.py")]
+    printed, heard = await _listened(tmp_path / "node", words, tmp_path, 22, PYTHONPATH=str(installed))
+    trained = json.loads(printed.splitlines()[-1])
+    assert [one for one in trained if not _is_read_as_said(*one)] == []
+    unsaid = {(name, ranks) for name, _, ranks, _, epochs in trained if not all(said for said, _ in epochs)}
+    assert unsaid == {(name, 3) for name in _UNKNOWN} | {(name, 1) for name in _UNKNOWN_ALONE}
+    assert (heard.phase, heard.epoch, heard.epochs, heard.step) == ("Training", 1, 2, 22)
+    assert (heard.framework, heard.batch_size, heard.refused, heard.problem) == ("transformers", 4, 0, "")
+    assert heard.loss
+    assert heard.learning_rate is not None
+    said = parse_reported_sampling(heard.sampling)
+    assert (said.sampler, said.seed, said.epoch, said.batch) == ("accelerate-seedable", 2026, 1, 4)
+
+
+def _is_read_as_said(name: str, samples: int, ranks: int, rank: int, epochs: list[tuple[str, list[int]]]) -> bool:
+    """Tell whether each epoch is read as a node predicts it from what is said, where something is."""
+    plans = [plan_of(parse_reported_sampling(said), ReportedOrder("", rank, 1, ranks)) for said, _ in epochs if said]
+    orders = [JobOrder(plan, FileMap(range(samples)), (rank,)) for plan in plans]
+    numbers = [order.plan.start.epoch for order in orders if not order.is_same_each_epoch]
+    assert numbers in ([], [0, 1]), name
+    return [_read(order, rank) for order in orders] == [read for said, read in epochs if said]
+
+
+def _read(order: JobOrder, rank: int) -> list[int]:
+    """Return what a node expects a rank to read."""
+    epoch = order.epoch(order.plan.start.epoch).samples
+    return rank_order(epoch, replace(order.loading, samples=len(epoch)), rank)
 
 
 def test_pytorch_is_trained_the_same_without_a_node(installed: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
-"""The hooks of each framework say what its documentation says that they are called with; the real ones are tried too.
+"""The hooks of each framework say what its documentation says that they are called with.
 
-The objects here are as small as the documented attributes; tests/integration/clients has the real libraries.
+The objects here are as small as the documented attributes. tests/integration/clients has the real Trainer of
+transformers; Lightning, Keras and TensorFlow are tried here alone, by the signatures that they document.
 """
 
 from collections.abc import Callable

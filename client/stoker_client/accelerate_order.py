@@ -1,0 +1,75 @@
+"""In which order a DataLoader of Hugging Face's Accelerate reads: what the Trainer of transformers makes, too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stoker_client.guard import found, is_of_kind
+
+_MOST_SEED = 2**53 - 1  # that a node takes; PyTorch draws larger ones where a program sets none
+
+
+class SeedableOrder:
+    """The order of Accelerate's sampler with a seed, and how its batches are dealt.
+
+    ``batch``: samples of one rank. ``is_made_up``: the last batches are filled, so that all ranks have as many.
+    """
+
+    def __init__(self, sampler: Any, batches: Any, epoch: int) -> None:
+        self._sampler, self._epoch = sampler, epoch
+        shard = batches if is_shard(batches) else None
+        self.rank: int = shard.process_index if shard else 0
+        self.world_size: int = shard.num_processes if shard else 1
+        # Parts of a batch are dealt as whole ones of that size are.
+        self._batch = batches.batch_size // (self.world_size if shard and shard.split_batches else 1)
+        self._is_made_up = bool(shard and shard.even_batches)
+        self._drops = bool(batches.drop_last)
+
+    def sampling(self) -> dict[str, Any] | None:
+        """Return what a node computes the same order from; None: there is nothing that it does."""
+        seed = found(self._sampler, "initial_seed")
+        if not isinstance(seed, int) or abs(seed) > _MOST_SEED or not self._is_permutation() or not self._goes_round():
+            return None
+        said = {"sampler": "accelerate-seedable", "seed": seed, "epoch": self._epoch, "batch": self._batch}
+        return {**said, "ranks": self.world_size, **({"dropLast": True} if self._drops else {})}
+
+    def _is_permutation(self) -> bool:
+        """Tell whether an epoch has each sample once."""
+        return not self._sampler.replacement and self._sampler.num_samples == len(self._sampler.data_source)
+
+    def _goes_round(self) -> bool:
+        """Tell whether the epoch ends as nodes take it: several ranks have as many samples each, one has what is left.
+
+        Without ``even_batches`` some of several ranks have fewer.
+        """
+        left = self._sampler.num_samples % (self._batch * self.world_size)
+        return self._drops or not left or self._is_made_up == (self.world_size > 1)
+
+
+def seedable_order(loader: Any) -> SeedableOrder | None:
+    """Return the order of a DataLoader whose batches Accelerate deals of its sampler with a seed; None: it is none.
+
+    It is none either where one process reads for others (``dispatch_batches``): only that one reads, and all of it.
+    """
+    batches = loader.batch_sampler
+    inner = batches.batch_sampler if is_shard(batches) else batches
+    sampler = found(inner, "sampler")
+    is_known = is_of_kind(inner, "BatchSampler", "torch.utils.data")
+    if not is_known or not is_of_kind(sampler, "SeedableRandomSampler", "accelerate"):
+        return None
+    if (found(loader, "state", "num_processes") or 1) > 1:
+        return None
+    return SeedableOrder(sampler, batches, _next_epoch(loader, sampler))
+
+
+def is_shard(batches: Any) -> bool:
+    """Tell whether these are the batches of one process of several."""
+    return is_of_kind(batches, "BatchSamplerShard", "accelerate")
+
+
+def _next_epoch(loader: Any, sampler: Any) -> int:
+    """Return the epoch of the next iteration: a loader of Accelerate counts them itself, and tells the sampler."""
+    counted = found(loader, "iteration") if type(loader).__module__.startswith("accelerate.") else None
+    is_told = found(loader.batch_sampler, "sampler") is sampler
+    epoch: int = sampler.epoch if counted is None or not is_told else counted
+    return epoch
