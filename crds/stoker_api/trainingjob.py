@@ -245,6 +245,9 @@ class TrainingJob(Resource):
         PrinterColumn(name="Epoch", type="string", json_path=".status.training.epoch"),
         PrinterColumn(name="Stall", type="string", json_path=".status.training.stall"),
         PrinterColumn(name="Age", type="date", json_path=".metadata.creationTimestamp"),
+        PrinterColumn(
+            name="Order", type="string", json_path='.status.conditions[?(@.type=="Order")].reason', priority=1
+        ),
     )
     SCALE: ClassVar[dict[str, str] | None] = {
         "specReplicasPath": ".spec.workers",

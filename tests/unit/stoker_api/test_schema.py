@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from stoker_api import names
 from stoker_api.dataset import Dataset
 from stoker_api.datasetclass import DatasetClass
 from stoker_api.meta import Resource
@@ -70,6 +71,12 @@ def test_every_column_points_at_a_field_of_the_schema() -> None:
         status = open_api_schema(kind)["properties"].get("status", {"properties": {}})["properties"]
         paths = [column.json_path for column in kind.COLUMNS if column.json_path.startswith(".status.")]
         assert [path for path in paths if path.split(".")[2].split("[")[0] not in status] == []
+
+
+def test_every_condition_that_a_column_shows_is_one() -> None:
+    paths = [column.json_path for kind in KINDS for column in kind.COLUMNS]
+    shown = {named for path in paths for named in re.findall(r'@\.type=="(\w+)"', path)}
+    assert {names.ConditionType.ORDER, names.ConditionType.ACCEPTED} <= shown <= set(names.ConditionType)
 
 
 def test_a_dataset_as_the_api_server_sends_it_is_read() -> None:
