@@ -98,7 +98,7 @@ def _cold(env: Environment, trainer: Trainer, prefix: str, endpoint: str) -> flo
 def _order_known(env: Environment, trainer: Trainer, prefix: str, endpoint: str) -> float:
     files = SampleFilesSpec(layout=SampleLayout.SHARDS)  # all files, by name
     said = Sampling(seed=_SEED, batch=trainer.batch, loaders=trainer.workers, epochs=1, ranks=1, files=files)
-    with env.node(endpoint) as node:  # a mount of one machine is told no order
+    with env.node(endpoint) as node:  # as in a cluster; a mount of one machine is told it by --sampling
         volume = node.list_source(prefix)
         node.offer(volume)
         return _epoch(trainer, node.publish(volume, said.text()), env.scratch)
