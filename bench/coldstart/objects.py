@@ -103,7 +103,7 @@ def _with_figures(cache: NodeCache, number: int) -> NodeCache:
                 "fetched_files": (number * 7 + place) % 1000,
                 "source_bytes": row.bytes // 3 + 1009 * number + place,
                 "peer_bytes": row.bytes * 2 // 3 + 2003 * number + place,
-                "best_bytes_per_second": 400_000_000 + 10_000_000 * (number % 30),
+                "best_source_bytes_per_second": 400_000_000 + 10_000_000 * (number % 30),
             }
         )
         for place, row in enumerate(cache.status.datasets)

@@ -37,8 +37,9 @@ saved                against a cold start, which copies the same data to the nod
                        GPU-hours        = sum over pods of  seconds x GPUs / 3600
 
                      The share is 1 at most, and 1 where nobody saw its opens. The best rate is
-                     NodeCache.status.datasets[].bestBytesPerSecond: known once half a minute of a warm-up was seen that
-                     nothing limits. A program that reads while it fetches would lose less than that.
+                     NodeCache.status.datasets[].bestSourceBytesPerSecond: known once half a minute of a warm-up was
+                     seen that nothing limits, neither warm.bandwidthLimit nor a cap of its origin, and to which no
+                     other node gave. A program that reads while it fetches would lose less than that.
 """
 
 

@@ -120,7 +120,7 @@ def node_facts(cache: NodeCache, row: NodeWorkload, datasets: Iterable[str], giv
     """Return what rules know of a pod's node, as it acts for these Datasets; what is ``given`` goes before that."""
     status, hardware = cache.status, cache.status.hardware
     wanted = set(datasets)
-    rates = [one.best_bytes_per_second for one in status.datasets if f"{one.namespace}/{one.name}" in wanted]
+    rates = [one.best_source_bytes_per_second for one in status.datasets if f"{one.namespace}/{one.name}" in wanted]
     measured = min(filter(None, rates), default=hardware.network_bytes_per_second)
     gpus = max((count for count in (hardware.gpus, row.gpus) if count is not None), default=None)
     known = {"memory": hardware.memory_bytes, "gpu_count": gpus, "bandwidth": measured}

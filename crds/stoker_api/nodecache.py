@@ -181,11 +181,12 @@ class NodeDatasetStatus(Model):
         int, Field(json_schema_extra=_INT64, description="Bytes that other nodes gave since then.")
     ] = 0
     bytes_per_second: Annotated[int, Field(json_schema_extra=_INT64)] = 0
-    best_bytes_per_second: Annotated[
+    best_source_bytes_per_second: Annotated[
         int | None,
         Field(
             json_schema_extra=_INT64,
-            description="The best rate of warm-ups that nothing limits, to one digit; absent: too little was seen.",
+            description="The best rate from the source of warm-ups that no limit, cap or SlowDown holds back, and to "
+            "which no other node gives, to one digit; absent: too little was seen.",
         ),
     ] = None
     eta_seconds: Annotated[int | None, Field(json_schema_extra=_INT64)] = None

@@ -80,8 +80,11 @@ def _given(amounts: Iterable[int | None], parts: int = 1) -> float | None:
 
 
 def _node_rate(figures: Figures) -> float | None:
-    """Return the bytes a second that one node brings: as some measure now, else the best that one remembers."""
+    """Return the bytes a second that one node brings: as some measure now, else the best that one remembers.
+
+    What is measured now is of source and neighbours together; what is remembered, of the source alone.
+    """
     some = [state.reported for state in islice(figures.targets.values(), _ASKED)]
     now = [row.bytes_per_second for row in some if row is not None and row.bytes_per_second]
-    best = [row.best_bytes_per_second for row in some if row is not None and row.best_bytes_per_second]
+    best = [row.best_source_bytes_per_second for row in some if row is not None and row.best_source_bytes_per_second]
     return max(now, default=None) or max(best, default=None)

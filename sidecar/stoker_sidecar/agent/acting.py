@@ -71,11 +71,13 @@ class NodeActing:
                 )
 
     def _measure(self, dataset: NodeDataset, row: NodeDatasetStatus) -> None:
-        """Note how fast a Dataset comes; before the fetcher's first word the row is what the last agent wrote."""
-        if row.best_bytes_per_second:
-            self.rates.knew(dataset.uid, row.best_bytes_per_second)
-        unlimited = row.phase is NodePhase.WARMING and dataset.eager and dataset.bytes_per_second is None
-        self.rates.saw(dataset.uid, row.bytes_per_second, self._clock(), unlimited=unlimited)
+        """Note how fast a Dataset's source gives it.
+
+        Before the fetcher's first word the row is what the last agent wrote.
+        """
+        if row.best_source_bytes_per_second:
+            self.rates.knew(dataset.uid, row.best_source_bytes_per_second)
+        self.rates.saw(dataset.uid, self._plan.source_rates.get(dataset.uid), self._clock())
 
     def _readers(self, system: SystemFacts) -> dict[str, list[Surroundings]]:
         """Return by Dataset, named NAMESPACE/NAME, what its workloads do: each thing once, in a steady order."""

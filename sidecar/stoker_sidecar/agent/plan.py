@@ -60,6 +60,7 @@ class NodePlan:
         self.shares: tuple[OriginShare, ...] = ()  # what may be asked of object stores
         self.origins: tuple[NodeOrigin, ...] = ()  # what is asked of them
         self.origin_counts = OriginCounts()
+        self.source_rates: Mapping[str, int] = {}  # of warm-ups that nothing else limits, bytes a second by UID
         self.fetcher_connected = False
         self._fetcher_since = clock()
         self.credentials: dict[str, Credentials] = {}
@@ -115,6 +116,7 @@ class NodePlan:
         self.memory, self.cpus = _memory(progress.memory), progress.cpus
         self.origins = tuple(_origin(wire) for wire in progress.origins)
         self.origin_counts = progress.origin_counts
+        self.source_rates = progress.source_rates
         self._from_fetcher = True
         self.changes.mark()
 

@@ -182,6 +182,11 @@ class DatasetCache:
         return sum(version.waiting_readers for version in self.budget.versions.values())
 
     @property
+    def held_back(self) -> bool:
+        """Whether its source is asked for less than it might be, by a share or since it said SlowDown."""
+        return self._node.gate.holds_back(self._source.handle.origin)
+
+    @property
     def retained(self) -> tuple[str, ...]:
         """Other versions on this disk; until the current one is open, all that are there."""
         if self.current is None:

@@ -32,7 +32,7 @@ from stoker_sidecar.fetcher.scrub import Scrubber, ScrubSettings
 from stoker_sidecar.fetcher.space.budget import Evictor
 from stoker_sidecar.fetcher.space.cache_disk import CacheDisk
 from stoker_sidecar.fetcher.space.folders import CacheDisks
-from stoker_sidecar.fetcher.status import dataset_status, folder_rows
+from stoker_sidecar.fetcher.status import dataset_status, folder_rows, source_rate
 from stoker_sidecar.fetcher.telemetry import Notices
 from stoker_sidecar.store.base import Retry
 from stoker_sidecar.store.connection import ConnectionSettings
@@ -296,13 +296,15 @@ class CacheNode:
     def progress(self) -> Progress:
         """Return the progress as it is now."""
         now = self._outside.clock()
+        states = [
+            (dataset, dataset_status(dataset, now, self._pinning.status_of(dataset)))
+            for _, dataset in sorted(self._datasets.items())
+        ]
+        rates = ((row.uid, source_rate(dataset, row)) for dataset, row in states)
         used = sum(dataset.budget.used_bytes for dataset in self._datasets.values())
         available = sum(disk.free() for disk in self._folders.disks if not disk.trouble)
         return Progress(
-            datasets=tuple(
-                dataset_status(dataset, now, self._pinning.status_of(dataset)).wire()
-                for _, dataset in sorted(self._datasets.items())
-            ),
+            datasets=tuple(row.wire() for _, row in states),
             used_bytes=used,
             capacity_bytes=used + available,
             available_bytes=available,
@@ -314,6 +316,7 @@ class CacheNode:
             cpus=self._cpus,
             origins=tuple(row.wire() for row in self._context.gate.rows()),
             origin_counts=self._context.gate.counts,
+            source_rates={uid: rate for uid, rate in rates if rate is not None},
         )
 
     async def close(self) -> None:

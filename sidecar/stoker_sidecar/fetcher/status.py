@@ -59,7 +59,7 @@ def dataset_status(dataset: DatasetCache, now: float, memory: PinnedMemory | Non
     ``memory``: what of it is kept there.
     """
     config, version = dataset.config, dataset.current
-    speed = dataset.telemetry.speed.tick(now)
+    speed = dataset.telemetry.speeds.tick(now)
     if version is not None and version.complete:
         speed = 0.0  # the last byte is here: what is left of the mean says nothing any more
     base = NodeDatasetStatus(
@@ -80,6 +80,17 @@ def dataset_status(dataset: DatasetCache, now: float, memory: PinnedMemory | Non
         memory=memory,
     )
     return base.model_copy(update=_figures(version, speed)) if version is not None else base
+
+
+def source_rate(dataset: DatasetCache, row: NodeDatasetStatus) -> int | None:
+    """Return the bytes a second that its source gives; None while anything but source and network limits its warm-up.
+
+    So it is while readers alone ask, under ``warm.bandwidthLimit``, while a share of its origin holds requests back,
+    and while other nodes give as well. ``row``: its status of this moment.
+    """
+    config, rate = dataset.config, dataset.telemetry.speeds.of_source_alone
+    warms = row.phase is NodePhase.WARMING and config.eager and config.bytes_per_second is None
+    return round(rate) if warms and rate and not dataset.held_back else None
 
 
 def _older(dataset: DatasetCache, digest: str) -> OlderVersionStatus:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from stoker_api.names import Reason
 from stoker_sidecar.errors import SidecarError
-from stoker_sidecar.fetcher.core.rates import Speed
+from stoker_sidecar.fetcher.core.rates import ArrivalSpeeds
 from stoker_sidecar.wire.fetcher_protocol import AHEAD_BYTES, FETCH_ERRORS, FETCHED_BYTES, PEER_BYTES, Count, Notice
 
 # The agent reads them every second; more than this in a second is a flood that nobody would read.
@@ -20,7 +20,7 @@ class Telemetry:
     """
 
     def __init__(self, now: float) -> None:
-        self.speed = Speed(now)
+        self.speeds = ArrivalSpeeds(now)
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def add(self, name: str, amount: int = 1, label: str = "") -> None:
@@ -29,7 +29,7 @@ class Telemetry:
 
     def arrived(self, size: int) -> None:
         """Count bytes that came from a source."""
-        self.speed.add(size)
+        self.speeds.source.add(size)
         self._counts[FETCHED_BYTES, ""] += size
 
     @property
@@ -44,7 +44,7 @@ class Telemetry:
 
     def gave(self, size: int) -> None:
         """Count bytes of a file that another node gave."""
-        self.speed.add(size)
+        self.speeds.peers.add(size)
         self._counts[PEER_BYTES, ""] += size
 
     def came_ahead(self, size: int) -> None:

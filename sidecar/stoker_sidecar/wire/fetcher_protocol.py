@@ -330,7 +330,8 @@ class Progress(Struct, frozen=True, tag_field="reply", tag="progress", rename="c
     ``orphans``: datasets on the disk that no one configured, with their versions. ``folders``: CacheFolder wire, the
     preferred one first.
     ``notices``: the last few, the oldest first. ``memory``: NodeMemory wire. ``cpus``: what the
-    fetcher runs on, for people. ``origins``: NodeOrigin wire.
+    fetcher runs on, for people. ``origins``: NodeOrigin wire. ``source_rates``: bytes a second that its source gives,
+    by UID of each dataset whose warm-up nothing else limits at this moment.
     """
 
     datasets: tuple[Mapping[str, Any], ...]
@@ -345,6 +346,7 @@ class Progress(Struct, frozen=True, tag_field="reply", tag="progress", rename="c
     cpus: str = ""
     origins: tuple[Mapping[str, Any], ...] = ()
     origin_counts: OriginCounts = OriginCounts()
+    source_rates: Mapping[str, int] = {}
 
 
 Answered = Configure | Remove | Shares | Tune | Read | Have | Reach | Ahead | Returning | Upcoming

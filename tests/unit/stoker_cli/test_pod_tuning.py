@@ -170,7 +170,7 @@ def test_the_measured_rate_of_its_dataset_is_its_bandwidth(
     cluster.profiles["fast"] = conditioned(
         {"type": "system_context", "property": "bandwidth", "operator": "less_than", "value": "100M"}
     )
-    rows = [{"namespace": "vision", "name": "d0", "uid": "u0", "bestBytesPerSecond": measured}]
+    rows = [{"namespace": "vision", "name": "d0", "uid": "u0", "bestSourceBytesPerSecond": measured}]
     cluster.status = {"hardware": HARDWARE, "datasets": rows}
     assert (explained()["values"]["prefetch_depth"]["value"] == 77) is applies
 

@@ -37,7 +37,7 @@ _FIGURES = {
     "source_bytes": 0,
     "peer_bytes": 0,
     "bytes_per_second": 0,
-    "best_bytes_per_second": None,
+    "best_source_bytes_per_second": None,
     "eta_seconds": None,
     "warm_paths": None,
     "pages": None,
@@ -215,7 +215,7 @@ def _planned(dataset: NodeDataset, facts: Facts) -> NodeDatasetStatus:
         row = NodeDatasetStatus(namespace=dataset.namespace, name=dataset.name, uid=dataset.uid)
     modes = set(facts.modes) - ({MountMode.OVERLAY} if (dataset.uid, row.version) in facts.refused else set())
     rate = facts.rates.get(dataset.uid)
-    return row.model_copy(update={"mode": mode_now(row, modes), "best_bytes_per_second": rate and round(rate)})
+    return row.model_copy(update={"mode": mode_now(row, modes), "best_source_bytes_per_second": rate and round(rate)})
 
 
 def _refused(facts: Facts) -> str:

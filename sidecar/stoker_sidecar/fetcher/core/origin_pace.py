@@ -7,6 +7,8 @@ both, as TCP answers congestion.
 from dataclasses import dataclass, field
 from math import exp, inf
 
+from stoker_sidecar.fetcher.core.rates import WINDOW
+
 # Seconds of a rate that may be saved up while nothing is asked for: short, as all nodes begin at once after a pause.
 _BURST = 0.25
 # A SlowDown halves the rate, once for all requests that were in flight together; seconds.
@@ -135,8 +137,9 @@ def _yielding(kind: int, enough: float, now: float) -> _Yielding:
 class OriginPace:
     """What this node may ask one origin, and what it does. All times: seconds of one monotonic clock.
 
-    ``fetched``: when it was asked last; ``throttled``: when it asked for less last; ``waiting``: requests that wait.
-    ``needed``: when it was asked last for more than a node may without a share, as far as ``knows_beginning``.
+    ``fetched``: when it was asked last; ``throttled``: when it asked for less last; ``waiting``: requests that wait;
+    ``held``: when one did last. ``needed``: when it was asked last for more than a node may without a share, as far as
+    ``knows_beginning``.
     """
 
     bytes: TokenAllowance = field(default_factory=TokenAllowance)
@@ -144,6 +147,7 @@ class OriginPace:
     fetched: float = -inf
     throttled: float = -inf
     needed: float = -inf
+    held: float = -inf
     knows_beginning: bool = False
     _beginning: tuple[float, float] = (inf, inf)
     _spent: tuple[_Spent, _Spent] = field(default_factory=lambda: (_Spent(), _Spent()))
@@ -173,6 +177,10 @@ class OriginPace:
     def hold(self, now: float) -> None:
         """Note that a request has to wait for this one."""
         self.needed = now
+
+    def holds_back(self, now: float) -> bool:
+        """Tell whether a request waits, or did within the time over which speeds are measured."""
+        return self.waiting > 0 or now - self.held < WINDOW
 
     def needs_share(self, now: float) -> bool:
         """Tell whether it was asked lately for more than a node may without a share; so if that is not known."""

@@ -38,6 +38,22 @@ class Speed:
         return self.value
 
 
+class ArrivalSpeeds:
+    """How fast bytes come from the source, and from other nodes. ``now``: seconds of the caller's clock."""
+
+    def __init__(self, now: float) -> None:
+        self.source, self.peers = Speed(now), Speed(now)
+
+    def tick(self, now: float) -> float:
+        """Fold in what arrived since the last tick; return the mean of both together, in bytes a second."""
+        return self.source.tick(now) + self.peers.tick(now)
+
+    @property
+    def of_source_alone(self) -> float | None:
+        """The mean from the source; None while others give as well: then it is not asked for all that it gives."""
+        return None if self.peers.value else self.source.value
+
+
 def eta_seconds(left: int, speed: float) -> int | None:
     """Return the seconds until ``left`` bytes are here; None when nothing moves. Half a byte a second is nothing."""
     return math.ceil(left / speed) if speed >= 0.5 else None

@@ -103,6 +103,13 @@ class OriginGate:
             if not 0.0 <= now - last < _TOLD_EVERY:  # less than nothing: the clock was set back
                 self._told[names.bucket] = now
 
+    def holds_back(self, names: OriginNames | None) -> bool:
+        """Tell whether a request to a source has had to wait lately: it is not asked for all that it gives."""
+        if names is None:
+            return False
+        known, now = (self._paces.get(name) for name in names.all), self.clock()
+        return any(pace is not None and pace.holds_back(now) for pace in known)
+
     def rows(self) -> tuple[NodeOrigin, ...]:
         """Return what the node says of the buckets that it asks, or that asked for less lately, by name."""
         now = self.clock()
@@ -179,8 +186,10 @@ class OriginGate:
     def _leave(self, turn: _Turn) -> None:
         if turn in self._waiting:
             del self._waiting[turn]
+            now = self.clock()
             for pace in turn.paces:
                 pace.waiting -= 1
+                pace.held = now
 
 
 def _whole(milli: int | None) -> float | None:

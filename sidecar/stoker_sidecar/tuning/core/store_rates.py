@@ -20,16 +20,17 @@ class _Seen:
 class StoreRates:
     """The best rate of each Dataset's warm-up, by its UID, in bytes a second.
 
-    Only a warm-up that nothing limits asks for all that the store gives: what readers ask for says nothing of it.
+    Only a warm-up that nothing limits asks for all that the store gives: what readers ask for says nothing of it, nor
+    what comes under a cap, or while other nodes give as well.
     """
 
     def __init__(self) -> None:
         self._seen: dict[str, _Seen] = {}
 
-    def saw(self, uid: str, rate: float, now: float, *, unlimited: bool) -> None:
-        """Take the rate of a Dataset ``now``, in seconds. ``unlimited``: it is being warmed up as fast as it can."""
+    def saw(self, uid: str, rate: float | None, now: float) -> None:
+        """Take the rate of a Dataset ``now``, in seconds; None: it is not being warmed up as fast as its store can."""
         seen = self._seen.setdefault(uid, _Seen())
-        if unlimited and rate > 0:
+        if rate:
             since = 0.0 if seen.last is None else now - seen.last
             seen.seconds += min(max(since, 0.0), _MOST_BETWEEN)
             seen.best = max(seen.best, rate)

@@ -130,8 +130,9 @@ def test_the_machine_counts_also_while_nobody_reads() -> None:
     assert (subject.surroundings, subject.system.gpu_count) == ((), 8)
 
 
-def warm_up(node: Node, rate: int) -> TuningSubject:
-    """Let the node fetch its Dataset for a minute at so many bytes a second."""
+def fetch(node: Node, rate: int, *, limited: bool) -> TuningSubject:
+    """Let the node fetch its Dataset for a minute at so many bytes a second. ``limited``: not all that there are."""
+    node.plan.source_rates = {} if limited else {"u1": rate}
     for second in range(60):
         node.now = float(second)
         node.plan.rows = {"u1": node.plan.rows["u1"].model_copy(update={"bytes_per_second": rate})}
@@ -143,16 +144,14 @@ def test_a_measured_rate_takes_the_place_of_what_the_network_can() -> None:
     node = Node()
     node.system = SystemFacts(bandwidth=1.25e9)
     node.workloads = [TRAINS]
-    eager = DIGITS.model_copy(update={"eager": True})
-    node.plan.datasets = (eager,)
-    subject = warm_up(node, 40_000_000)
+    subject = fetch(node, 40_000_000, limited=False)
     assert (subject.system.bandwidth, subject.surroundings[0].system.bandwidth) == (4e7, 4e7)
 
 
-def test_what_pods_read_on_demand_does_not_make_a_store_slow() -> None:
+def test_what_is_limited_does_not_make_a_store_slow() -> None:
     node = Node()
     node.system = SystemFacts(bandwidth=1.25e9)
-    assert warm_up(node, 1_000).system.bandwidth == 1.25e9
+    assert fetch(node, 1_000, limited=True).system.bandwidth == 1.25e9
 
 
 RULES = {

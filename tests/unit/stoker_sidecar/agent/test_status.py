@@ -266,7 +266,7 @@ def test_the_machine_and_the_best_rate_of_each_dataset_are_told() -> None:
     machine = Machine(memory=64 * GIB, cpus=32, gpus=8, network=10**9, disks=(("/cache", DiskKind.NVME),) * 20)
     status = node_status(facts(hardware=node_hardware(machine), rates={"u1": 4e7, "u9": 1.0}))
     assert (status.hardware.gpus, len(status.hardware.disks), status.hardware.disks[0].kind) == (8, 16, "NVMe")
-    assert [row.best_bytes_per_second for row in status.datasets] == [40_000_000]
+    assert [row.best_source_bytes_per_second for row in status.datasets] == [40_000_000]
 
 
 def test_a_rate_alone_is_no_reason_to_hurry() -> None:

@@ -45,7 +45,7 @@ def here(plan: NodeDataset, error: NodeError | None = None) -> NodeDatasetStatus
         warm_files=1_281_167,
         warm_bytes=147_897_477_120,
         fetched_files=1_281_167,
-        best_bytes_per_second=1_000_000_000,
+        best_source_bytes_per_second=1_000_000_000,
         error=error,
     )
 

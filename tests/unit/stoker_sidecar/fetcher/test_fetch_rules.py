@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from stoker_api.backoff import BackoffPolicy
 from stoker_api.nodecache import NodePhase
 from stoker_sidecar.fetcher.core.lanes import WarmShare, warm_slots
-from stoker_sidecar.fetcher.core.rates import Speed, TokenBucket, eta_seconds
+from stoker_sidecar.fetcher.core.rates import ArrivalSpeeds, Speed, TokenBucket, eta_seconds
 from stoker_sidecar.fetcher.core.room import Room
 from stoker_sidecar.fetcher.status import DatasetState, node_phase
 
@@ -93,6 +93,22 @@ def test_speed_falls_when_nothing_arrives() -> None:
     speed.add(1000)
     speed.tick(1.0)
     assert speed.tick(61.0) == 0
+
+
+def test_bytes_of_other_nodes_are_none_of_the_source() -> None:
+    speeds = ArrivalSpeeds(0.0)
+    speeds.source.add(300)
+    speeds.peers.add(700)
+    assert (speeds.tick(1.0), speeds.source.value, speeds.of_source_alone) == (1000.0, 300.0, None)
+
+
+def test_the_speed_of_the_source_alone_is_known_when_others_have_given_nothing_for_a_while() -> None:
+    speeds = ArrivalSpeeds(0.0)
+    speeds.peers.add(700)
+    for second in range(1, 13):
+        speeds.source.add(300)
+        speeds.tick(float(second))
+    assert speeds.of_source_alone == 300.0
 
 
 def test_there_is_no_eta_when_nothing_moves() -> None:

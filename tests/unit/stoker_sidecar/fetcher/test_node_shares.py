@@ -1,62 +1,15 @@
 """Two datasets of a node, of which one is to leave bandwidth to the other."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stoker_sidecar.store.base import Body
 from stoker_sidecar.wire.fetcher_protocol import FileKnobs, Tune
-from tests.fakes.object_store import MemoryStore
+from tests.fakes.gated_store import GatedStore
 from tests.support.cache_node import UID, CacheNodeUnderTest, fill, inode, open_cache_node
 from tests.support.waiting import eventually
 
 OTHER: dict[str, Any] = {"uid": "uid-2", "name": "other", "source": {"uri": "s3://other/p"}}
-
-
-@dataclass
-class GatedStore(MemoryStore):
-    """A store whose answers wait until they are let go."""
-
-    gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
-    waiting: int = 0
-
-    @asynccontextmanager
-    async def get_range(
-        self,
-        path: str,
-        offset: int,
-        length: int,
-        *,
-        if_match: str,
-        version_id: str = "",
-        whole: bool = False,
-        ahead: int = 0,
-    ) -> AsyncIterator[Body]:
-        """Answer once it is let go."""
-        self.waiting += 1
-        try:
-            await self.gate.acquire()
-        finally:
-            self.waiting -= 1
-        async with super().get_range(
-            path, offset, length, if_match=if_match, version_id=version_id, whole=whole, ahead=ahead
-        ) as body:
-            yield body
-
-    async def let_go(self, count: int) -> None:
-        """Let some answers go, and wait until they went."""
-        came = len(self.gets)
-        for _ in range(count):
-            self.gate.release()
-        await eventually(lambda: len(self.gets) == came + count)
-
-    def let_all_go(self) -> None:
-        """Let all answers go from now on."""
-        for _ in range(1000):
-            self.gate.release()
 
 
 async def _in_flight_beside_another(root: Path, knobs: FileKnobs, expected: int) -> int:

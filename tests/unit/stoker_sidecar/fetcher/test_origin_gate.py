@@ -272,3 +272,34 @@ def test_folders_pass() -> None:
         await one.gate.enter(None, 10)
 
     driven(test)
+
+
+def test_a_source_is_held_back_while_requests_wait_and_shortly_after() -> None:
+    async def test(one: Driven) -> None:
+        one.gate.set_shares([share("*", requests=1)])
+        one.ask("a"), one.ask("b")
+        await asyncio.sleep(0.1)
+        seen = [one.gate.holds_back(NAMES)]
+        await asyncio.sleep(8)
+        seen.append(one.gate.holds_back(NAMES))
+        await asyncio.sleep(8)
+        assert [*seen, one.gate.holds_back(NAMES)] == [True, True, False]
+
+    driven(test)
+
+
+def test_a_share_that_nobody_waits_for_holds_nothing_back() -> None:
+    async def test(one: Driven) -> None:
+        one.gate.set_shares([share("https://s/b", requests=1000, size=10**9)])
+        await one.gate.enter(NAMES, 10)
+        assert not one.gate.holds_back(NAMES)
+
+    driven(test)
+
+
+def test_a_folder_is_held_back_by_nothing() -> None:
+    async def test(one: Driven) -> None:
+        one.gate.set_shares([share("*", requests=0.001)])
+        assert not one.gate.holds_back(None)
+
+    driven(test)

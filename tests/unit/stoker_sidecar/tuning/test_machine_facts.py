@@ -28,11 +28,11 @@ def test_the_caches_room_is_another_one_when_it_has_changed_by_a_tenth(now: int,
     assert facts.system().disk == seen
 
 
-def warmed(seconds: int, *rates: float, unlimited: bool = True) -> StoreRates:
+def warmed(seconds: int, *rates: float | None) -> StoreRates:
     """Show a warm-up of so many seconds, second by second, at these rates in turn."""
     found = StoreRates()
     for second in range(seconds + 1):
-        found.saw("u1", rates[second % len(rates)], float(second), unlimited=unlimited)
+        found.saw("u1", rates[second % len(rates)], float(second))
     return found
 
 
@@ -41,13 +41,20 @@ def test_the_best_rate_is_known_after_half_a_minute_of_warming_up() -> None:
 
 
 def test_what_is_limited_or_asked_for_by_readers_says_nothing_of_the_store() -> None:
-    assert warmed(100, 5 * MB, unlimited=False).best("u1") is None
+    assert warmed(100, None).best("u1") is None
+
+
+def test_what_comes_under_a_limit_is_no_part_of_the_half_minute() -> None:
+    rates = warmed(20, 80 * MB)
+    for second in range(21, 100):
+        rates.saw("u1", None, float(second))
+    assert rates.best("u1") is None
 
 
 def test_a_long_time_without_a_look_is_no_long_warm_up() -> None:
     rates = StoreRates()
     for second in (0.0, 1000.0):
-        rates.saw("u1", MB, second, unlimited=True)
+        rates.saw("u1", MB, second)
     assert rates.best("u1") is None
 
 
@@ -61,5 +68,5 @@ def test_a_rate_is_of_one_dataset_and_is_forgotten_with_it() -> None:
 def test_what_was_known_before_a_restart_counts_at_once() -> None:
     rates = StoreRates()
     rates.knew("u1", 80 * MB)
-    rates.saw("u1", 3 * MB, 0.0, unlimited=True)
+    rates.saw("u1", 3 * MB, 0.0)
     assert rates.best("u1") == 80 * MB
