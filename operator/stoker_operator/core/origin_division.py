@@ -18,10 +18,8 @@ from stoker_operator.core.origin_policy import NO_CAP, Cap
 # is left over at the worst.
 _EXACT, _STEP = 8, 1.25
 _LEVELS: Final = 60  # the last one is some two million nodes
-# Seconds after which a node that was given less is taken to hold to it, also where it has not said so.
+# Seconds after which a node whose NodeCache says less is taken to hold to it, also where it has not said so.
 CONFIRM = 60.0
-# The same for one that was given less before it was told what it had: nothing is written then, and it says nothing.
-UNTOLD = 2 * CONFIRM
 Amounts = tuple[int | None, int | None]  # bytes, and thousandths of requests, a second; None: no limit
 
 
@@ -83,8 +81,10 @@ class CapDivision:
     _counted: dict[str, tuple[int, int]] = field(default_factory=dict)
     _sums: list[int] = field(default_factory=lambda: [0, 0])
     _stale: dict[str, None] = field(default_factory=dict)  # nodes to look at
-    _since: dict[str, float] = field(default_factory=dict)  # who was told to use less, and when; the oldest first
-    _untold: dict[str, float] = field(default_factory=dict)  # who was given less and has not been told so yet
+    _told: dict[str, Amounts] = field(default_factory=dict)  # what NodeCaches say
+    # Whose NodeCache says less than it may use still, and since when; the oldest first. Who waits for the write is not
+    # among them: what is not written binds nobody.
+    _since: dict[str, float] = field(default_factory=dict)
 
     @property
     def fetching(self) -> int:
@@ -108,7 +108,7 @@ class CapDivision:
             self._stale.update(self._fetching)
 
     def note(self, node: str, *, fetching: bool, told: Amounts | None, confirmed: bool, now: float) -> None:
-        """Take what a node says: whether it fetches, what it was told last, and whether it knows that."""
+        """Take what a NodeCache says: whether the node fetches, what it is told, and whether it knows that."""
         if fetching != (node in self._fetching):
             if fetching:
                 self._fetching[node] = None
@@ -116,23 +116,20 @@ class CapDivision:
                 del self._fetching[node]
             self._stale[node] = None
             self._relevel()
-        if told is not None and node not in self.given and node not in self._held:  # by whoever led before
-            self.given[node] = told
-            self._hold(node, self._bounded(told))
-            self._stale[node] = None
-        if told != self.given.get(node) or node not in self._held:
-            return
-        self._untold.pop(node, None)
-        if confirmed:
-            self._settle(node)
-        elif self._held[node] != told:
-            self._since.setdefault(node, now)
+        self._told.pop(node, None)
+        if told is not None:
+            self._told[node] = told
+            if node not in self.given and node not in self._held and not self._is_beginning(told):  # who led before
+                self.given[node] = told
+                self._hold(node, self._bounded(told))
+                self._stale[node] = None
+        self._count_told(node, confirmed=confirmed, now=now)
 
     def forget(self, node: str) -> None:
         """Forget a node that is gone."""
         self._stale.pop(node, None)
         self._since.pop(node, None)
-        self._untold.pop(node, None)
+        self._told.pop(node, None)
         self.given.pop(node, None)
         self._hold(node, None)
         if node in self._fetching:
@@ -140,12 +137,12 @@ class CapDivision:
             self._relevel()
 
     def settle_old(self, now: float) -> None:
-        """Take those who were given less a while ago to hold to it."""
-        for waiting, seconds in ((self._since, CONFIRM), (self._untold, UNTOLD)):
-            if waiting and next(reversed(waiting.values())) > now:  # the clock was set back: they wait from now on
-                waiting.update({node: min(since, now) for node, since in waiting.items()})
-            while waiting and (node := next(iter(waiting))) and now - waiting[node] >= seconds:
-                self._settle(node)
+        """Take those who were told of less a while ago to hold to it."""
+        waiting = self._since
+        if waiting and next(reversed(waiting.values())) > now:  # the clock was set back: they wait from now on
+            waiting.update({node: min(since, now) for node, since in waiting.items()})
+        while waiting and (node := next(iter(waiting))) and now - waiting[node] >= CONFIRM:
+            self._settle(node)
 
     def step(self, most: int, now: float) -> set[str]:
         """Give what is to be given, to so many nodes at most; returns those that are to be told something else."""
@@ -161,17 +158,39 @@ class CapDivision:
             if wanted == old:
                 continue
             self._since.pop(node, None)
-            self._untold.pop(node, None)
             changed.add(node)
             if wanted is None:
                 del self.given[node]
             else:
                 self.given[node] = wanted
                 self._hold(node, _most(self._held.get(node, wanted), wanted))
-            if self._held.get(node) != wanted:
-                self._untold[node] = now
+            if self._held.get(node) != wanted and self._knows(node):
+                self._since[node] = now  # there is nothing to write, but more may be on its way still
         self._stale |= waiting
         return changed
+
+    def _count_told(self, node: str, *, confirmed: bool, now: float) -> None:
+        """Count a node by what its NodeCache says, beside what it may use from before."""
+        told = self._told.get(node)
+        if not self._knows(node):
+            self._since.pop(node, None)
+            if told is not None:
+                told = self._bounded(told)
+                self._hold(node, _most(self._held.get(node, told), told))
+        elif node in self._held and confirmed:
+            self._settle(node)
+        elif node in self._held and self._held[node] != told:
+            self._since.setdefault(node, now)
+
+    def _knows(self, node: str) -> bool:
+        """Tell whether a node's NodeCache says what it is to have."""
+        told, given = self._told.get(node), self.given.get(node)
+        return told == given or (told is not None and given is None and self._is_beginning(told))
+
+    def _is_beginning(self, told: Amounts) -> bool:
+        """Tell whether a node is told no more than what every node may begin with, now or at the level before."""
+        pairs = zip(told, self.beginning, strict=True)
+        return all(most is None or (amount is not None and amount <= 2 * most) for amount, most in pairs)
 
     def _relevel(self) -> None:
         level = level_for(max(1, len(self._fetching)), self.level)
@@ -203,7 +222,6 @@ class CapDivision:
     def _settle(self, node: str) -> None:
         """Count a node with what it is to have."""
         self._since.pop(node, None)
-        self._untold.pop(node, None)
         self._hold(node, self.given.get(node))
 
     def _hold(self, node: str, amounts: Amounts | None) -> None:

@@ -16,7 +16,8 @@ from stoker_operator.core.origin_slowdown import CALM, Slowdown
 # Hundredths of a cap: for the nodes that fetch, and for what each of the others may begin with before the operator has
 # heard of it. Two are left for the moments in which nodes come.
 FETCHING, _BEGINNING = 90, 8
-# Shares that are written a second at most, so that a SlowDown in a cluster of thousands is no storm of writes.
+# Shares that are decided a second at most, so that a SlowDown in a cluster of thousands is no long pass. They are
+# written as the operator's budget allows, which is less.
 _WRITES, _MOST_SAVED = 40.0, 80.0
 _AGAIN = 1.0  # seconds until what is not given yet is tried again
 _MOST_BUCKETS = 4 * MOST_ORIGINS  # of one node, of which is remembered when it was told last
@@ -114,12 +115,14 @@ class OriginLedger:
             self._listen(node, row, now)
         told = {row.name: (row.bytes_per_second, row.milli_requests_per_second) for row in cache.spec.origins}
         confirmed = cache.status.observed_generation >= cache.metadata.generation
-        for name in before | asked | told.keys():
+        for name in before | asked | told.keys() | self._told_before(node):
             if (division := self._divisions.get(name)) is not None:
-                amounts = told.get(name)
-                if node not in division.given and self._is_beginning(name, amounts):
-                    amounts = None
-                division.note(node, fetching=name in asked, told=amounts, confirmed=confirmed, now=now)
+                division.note(node, fetching=name in asked, told=told.get(name), confirmed=confirmed, now=now)
+
+    def _told_before(self, node: str) -> set[str]:
+        """Return the origins that a node's NodeCache named last: one that it names no more is news as well."""
+        cache = self._caches.get(node)
+        return {row.name for row in cache.spec.origins} if cache is not None else set()
 
     def _listen(self, node: str, row: NodeOrigin, now: float) -> None:
         """Take a SlowDown that this node has not told of before; what an earlier leader was told long ago is over."""
@@ -212,16 +215,6 @@ class OriginLedger:
     def _begins_with(self, name: str) -> Amounts:
         """Return what every node may use; of an origin that has no cap of its own that is not known."""
         return self._divisions[name].beginning if name in self._beginning else (None, None)
-
-    def _is_beginning(self, name: str, told: Amounts | None) -> bool:
-        """Tell whether a node is told no more than what every node may begin with."""
-        row = self._beginning.get(name)
-        if row is None or told is None:
-            return False
-        return all(
-            most is None or (amount is not None and amount <= 2 * most)
-            for amount, most in zip(told, (row.bytes_per_second, row.milli_requests_per_second), strict=True)
-        )
 
     def _give(self, now: float) -> set[str]:
         self._writes = min(_MOST_SAVED, self._writes + max(0.0, now - self._written) * _WRITES)

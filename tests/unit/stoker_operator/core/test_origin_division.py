@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_operator.core.origin_division import CONFIRM, LEVELS, UNTOLD, Amounts, CapDivision, level_for, part_of
+from stoker_operator.core.origin_division import CONFIRM, LEVELS, Amounts, CapDivision, level_for, part_of
 from stoker_operator.core.origin_policy import Cap
 
 CAP = Cap(10**9, 3_000_000)
@@ -38,9 +38,15 @@ class _Cluster:
         self.applied[node] = self.told.get(node)
         self.say(node)
 
+    def wait(self) -> None:
+        """Let so long pass that all hold to what their NodeCaches say, without having said so."""
+        self.now += 2 * CONFIRM
+        self.applied.update(self.told)
+        self.division.settle_old(self.now)
+
     def settle(self) -> None:
         for _ in range(5):
-            self.now += UNTOLD
+            self.now += CONFIRM
             self.division.settle_old(self.now)
             self.division.step(1000, self.now)
             for node in {*self.fetching, *self.told}:
@@ -54,7 +60,8 @@ class _Cluster:
         return sum(size or 0 for size, _ in rows), sum(requests or 0 for _, requests in rows)
 
 
-STEPS = st.lists(st.tuples(st.sampled_from(["begin", "end", "step", "write", "apply", "gone"]), NODES), max_size=120)
+WORDS = ["begin", "end", "step", "write", "apply", "wait", "gone"]
+STEPS = st.lists(st.tuples(st.sampled_from(WORDS), NODES), max_size=120)
 
 
 def run(cluster: _Cluster, steps: list[tuple[str, str]]) -> None:
@@ -72,6 +79,8 @@ def run(cluster: _Cluster, steps: list[tuple[str, str]]) -> None:
             cluster.write(node)
         elif step == "apply":
             cluster.apply(node)
+        elif step == "wait":
+            cluster.wait()
         else:
             cluster.division.forget(node)
             for known in (cluster.told, cluster.applied):
@@ -157,6 +166,53 @@ def test_who_never_says_that_it_was_given_less_is_waited_for_a_minute() -> None:
     assert cluster.division.step(10, cluster.now) == set()
     cluster.division.settle_old(cluster.now + CONFIRM)
     assert cluster.division.step(10, cluster.now) == {"b"}
+
+
+def test_the_minute_begins_when_less_is_written_however_long_that_takes() -> None:
+    cluster = _Cluster(CapDivision(100, cap=CAP), fetching={"a"})
+    cluster.say("a")
+    cluster.settle()
+    cluster.fetching.add("b")
+    cluster.say("b")
+    cluster.division.step(10, cluster.now)
+
+    cluster.now += 10 * CONFIRM
+    cluster.division.settle_old(cluster.now)
+    assert cluster.division.step(10, cluster.now) == set()
+
+    cluster.write("a")
+    cluster.division.settle_old(cluster.now + CONFIRM)
+    assert cluster.division.step(10, cluster.now) == {"b"}
+
+
+def test_who_ends_before_it_was_told_of_its_share_is_waited_for_a_minute() -> None:
+    cluster = _Cluster(CapDivision(100, cap=CAP), fetching={"a"})
+    cluster.say("a")
+    cluster.division.step(10, cluster.now)
+    cluster.fetching = {"b"}
+    cluster.say("a")
+    cluster.say("b")
+    assert cluster.division.step(10, cluster.now) == {"a"}
+
+    cluster.division.settle_old(cluster.now + CONFIRM)
+
+    assert cluster.division.step(10, cluster.now) == {"b"}
+
+
+def test_a_share_that_was_on_its_way_when_it_was_taken_back_counts_until_less_is_written() -> None:
+    cluster = _Cluster(CapDivision(100, cap=CAP), fetching={"a"})
+    cluster.say("a")
+    cluster.division.step(10, cluster.now)
+    on_its_way = cluster.division.given["a"]
+    cluster.fetching.clear()
+    cluster.say("a")
+    cluster.division.step(10, cluster.now)
+
+    cluster.told["a"] = on_its_way
+    cluster.say("a")
+    cluster.division.settle_old(cluster.now + 10 * CONFIRM)
+
+    assert cluster.division.held == on_its_way
 
 
 def test_who_was_given_less_before_the_clock_was_set_back_is_waited_for_no_longer_than_others() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from stoker_api.nodecache import NodeCache
 from stoker_api.origin import OriginShare
 from stoker_api.times import format_time
-from stoker_operator.core.origin_division import to_share
+from stoker_operator.core.origin_division import CONFIRM, to_share
 from stoker_operator.core.origin_ledger import OriginLedger, OriginShares
 from stoker_operator.core.origin_policy import OriginPolicy
 from stoker_operator.core.origin_slowdown import CALM
@@ -127,6 +127,17 @@ def test_a_slowdown_counts_whatever_the_nodes_clock_says_but_not_one_that_an_ear
 
     assert not ledger.update(caches(node_cache("a", **told), node_cache("b", **row)), NOW).slowed
     assert ledger.update(caches(node_cache("a", **told), node_cache("b", **told)), NOW + 1).slowed == {BUCKET}
+
+
+def test_a_share_that_a_node_cache_names_no_more_is_free_a_minute_later() -> None:
+    ledger, own = OriginLedger(policy()), {"a": {"fetching": True}}
+    told = settle(ledger, own, NOW).rows("a", ALL)
+    ledger.update(caches(node_cache("a", told, fetching=False)), NOW + 10)  # nobody needs it, and it is still told
+
+    ledger.update(caches(node_cache("a", known=False)), NOW + 20)
+    ledger.update(caches(node_cache("a", known=False)), NOW + 20 + CONFIRM)
+
+    assert ledger.figures()[0].bytes == 0
 
 
 def test_a_node_that_is_gone_gives_its_share_to_the_others() -> None:
