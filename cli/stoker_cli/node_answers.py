@@ -59,7 +59,7 @@ class AskedNode:
         counts = (len(phases), sum(phase in _READY for phase in phases), phases.count(NodePhase.WARMING))
         sizes = (format_bytes(known.used_bytes), format_bytes(known.available_bytes))
         words = (*map(str, counts), str(phases.count(NodePhase.FAILED)), *sizes, str(len(known.mounts)))
-        return (self.node, *words, str(len(known.workloads)), known.trouble or "ok")
+        return (self.node, *words, str(len(known.workloads)), known.trouble or _all_or_less(known))
 
     def dataset_row(self) -> Sequence[str]:
         """Make a row of ``DATASET_COLUMNS``."""
@@ -135,6 +135,12 @@ async def _ask(cluster: AskedCluster, node: str, pod: Object | None, query: str,
     if answer.node != node:
         return AskedNode(node, trouble="the answer is of another node")
     return AskedNode(node, answer)
+
+
+def _all_or_less(known: NodeAnswer) -> str:
+    """Say that an answer has all, or what the node itself does not remember any more."""
+    left = known.ended_left_out
+    return f"ok; {left:,} pods that ended were left out within their hour" if left else "ok"
 
 
 def _sentence(text: str) -> str:

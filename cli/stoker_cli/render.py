@@ -72,7 +72,9 @@ def node_caches(caches: Sequence[NodeCache]) -> RenderableType:
     if held:
         parts += ["", table(("NODE", "DATASET", "PHASE", "WARM", "SHARE", "SPEED", "ETA", "CAME FROM"), held)]
     parts += workloads([(cache.metadata.name, item) for cache in caches for item in cache.status.workloads])
-    below = [*rows.memory_of_nodes(caches), *rows.unconfined(caches)]
+    more = rows.left_out(caches)
+    asked = ["stoker status --nodes asks the nodes themselves for all of it"] if more else []
+    below = [*rows.memory_of_nodes(caches), *rows.unconfined(caches), *more, *asked]
     return Group(*parts, *(["", *map(plain, below)] if below else []))
 
 

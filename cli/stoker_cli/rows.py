@@ -9,7 +9,7 @@ from stoker_api.dataset_status import DatasetNode, DatasetStatus, Phase
 from stoker_api.meta import format_bytes, format_duration
 from stoker_api.names import ConditionType
 from stoker_api.node_workload import NodeWorkload
-from stoker_api.nodecache import NodeCache, NodeDatasetStatus
+from stoker_api.nodecache import NodeCache, NodeCacheStatus, NodeDatasetStatus
 from stoker_api.warm_paths import paths_digest
 
 SETTLED = {Phase.READY, Phase.DEGRADED, Phase.FAILED}
@@ -187,14 +187,30 @@ def node_row(cache: NodeCache) -> Sequence[str]:
     return (
         cache.metadata.name,
         ready,
-        str(len(status.datasets)),
+        str(max(status.dataset_count, len(status.datasets))),
         format_bytes(status.used_bytes),
         format_bytes(status.capacity_bytes),
         format_bytes(status.available_bytes),
         status.warming or UNKNOWN,
-        str(len(status.mounts)),
+        str(max(status.mount_count, len(status.mounts))),
         ",".join(status.modes) or UNKNOWN,
     )
+
+
+def left_out(caches: Iterable[NodeCache]) -> list[str]:
+    """Return a line for each node whose NodeCache does not name all that it counts."""
+    return [f"{cache.metadata.name}: {', '.join(said)}" for cache in caches if (said := _left_out(cache.status))]
+
+
+def _left_out(status: NodeCacheStatus) -> list[str]:
+    rows = (
+        (len(status.datasets), status.dataset_count, "Datasets"),
+        (len(status.mounts), status.mount_count, "volumes"),
+        (len(status.workloads), status.workload_count, "pods that do something with them"),
+    )
+    said = [f"{shown:,} of {count:,} {what} are named" for shown, count, what in rows if count > shown]
+    ended = status.ended_left_out
+    return [*said, f"{ended:,} pods that ended were left out within their hour"] if ended else said
 
 
 def unconfined(caches: Iterable[NodeCache]) -> list[str]:

@@ -28,6 +28,7 @@ class NodeAnswer(Model):
     mounts: tuple[NodeMount, ...] = ()
     workloads: tuple[NodeWorkload, ...] = ()
     ended: tuple[EndedPod, ...] = ()
+    ended_left_out: int = 0
 
     def about(self, dataset: str) -> "NodeAnswer":
         """Return what of it is about the Dataset NAMESPACE/NAME."""
@@ -35,4 +36,6 @@ class NodeAnswer(Model):
         rows = tuple(row for row in self.datasets if (row.namespace, row.name) == (namespace, name))
         mounts = tuple(row for row in self.mounts if (row.dataset_namespace, row.dataset) == (namespace, name))
         workloads = tuple(row for row in self.workloads if dataset in row.datasets)
-        return self.model_copy(update={"datasets": rows, "mounts": mounts, "workloads": workloads, "ended": ()})
+        return self.model_copy(
+            update={"datasets": rows, "mounts": mounts, "workloads": workloads, "ended": (), "ended_left_out": 0}
+        )

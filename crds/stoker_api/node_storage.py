@@ -9,6 +9,7 @@ from stoker_api.dataset import MountMode
 from stoker_api.meta import Model, ShortMessage
 
 _INT64 = {"format": "int64"}
+MOST_MOUNTS = 500  # of one NodeCache: 200 KB, and twice as many as the pods of a large node
 
 
 class MountPhase(StrEnum):

@@ -13,7 +13,7 @@ from stoker_api.dataset_status import SkippedKeys
 from stoker_api.goodput import MOST_ENDED, EndedPod
 from stoker_api.meta import Condition, Model, PrinterColumn, Resource, ShortMessage
 from stoker_api.node_dataset import NodeDataset
-from stoker_api.node_storage import CacheFolder, NodeMount
+from stoker_api.node_storage import MOST_MOUNTS, CacheFolder, NodeMount
 from stoker_api.node_workload import MOST_WORKLOADS, NodeWorkload
 from stoker_api.origin import MOST_ORIGINS, NodeOrigin, OriginShare
 from stoker_api.shared_neighbours import ROW_FIELDS, SharedNeighbours, shared_by, spread
@@ -333,8 +333,14 @@ class NodeCacheStatus(Model):
         bool, Field(description="`datasets` has a row for all that lies in the cache folders, planned or not.")
     ] = False
     mounts: Annotated[
-        tuple[NodeMount, ...], Field(description="Published volumes, and those that wait.", json_schema_extra=_ATOMIC)
+        tuple[NodeMount, ...],
+        Field(
+            description=f"Published volumes, and those that wait, {MOST_MOUNTS} at most.",
+            # The API server alone refuses more: what a sidecar before this bound wrote has to be read once.
+            json_schema_extra=_ATOMIC | {"maxItems": MOST_MOUNTS},
+        ),
     ] = ()
+    mount_count: Annotated[int, Field(description="Published volumes, and those that wait, also beyond `mounts`.")] = 0
     workloads: Annotated[
         tuple[NodeWorkload, ...],
         Field(

@@ -323,6 +323,7 @@ class Agent:
             mounts=facts.mounts,
             workloads=self._workloads.everything(),
             ended=facts.ended,
+            ended_left_out=facts.ended_left_out,
         )
 
     def _facts(self, written: NodeCacheStatus | None) -> Facts:

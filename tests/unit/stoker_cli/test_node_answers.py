@@ -16,7 +16,7 @@ from stoker_cli import node_status
 from stoker_cli.cluster import Target
 from stoker_cli.errors import UNREACHABLE
 from stoker_cli.main import main
-from stoker_cli.node_answers import AT_ONCE, ask_nodes, by_node
+from stoker_cli.node_answers import AT_ONCE, AskedNode, ask_nodes, by_node
 from stoker_kube.errors import Forbidden, NotFound, Unavailable
 
 DIGITS = {"namespace": "vision", "name": "digits", "uid": "u1", "phase": "Warm", "bytes": 100, "warmBytes": 100}
@@ -70,6 +70,11 @@ class AnsweringNodes:
             return found
         finally:
             self.at_once -= 1
+
+
+def test_pods_that_a_node_has_forgotten_are_counted_in_its_row() -> None:
+    row = AskedNode("a", answer("a").model_copy(update={"ended_left_out": 3})).row()
+    assert row[-1] == "ok; 3 pods that ended were left out within their hour"
 
 
 async def troubles(**answers: NodeAnswer | Exception | None) -> dict[str, str]:

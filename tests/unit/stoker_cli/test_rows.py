@@ -96,6 +96,25 @@ def test_nodes_whose_processes_nothing_holds_to_their_files_are_named_with_why()
     assert rows.unconfined(caches) == ["b: processes are not confined: this kernel has no Landlock"]
 
 
+def test_a_node_is_counted_with_what_its_node_cache_does_not_name() -> None:
+    status = {"datasetCount": 1003, "mountCount": 502, "workloadCount": 12, "endedLeftOut": 7}
+    caches = [
+        NodeCache.model_validate({"metadata": {"name": name}, "status": one})
+        for name, one in (("a", status), ("b", {}))
+    ]
+    assert [rows.node_row(caches[0])[at] for at in (2, 7)] == ["1003", "502"]
+    assert rows.left_out(caches) == [
+        "a: 0 of 1,003 Datasets are named, 0 of 502 volumes are named, 0 of 12 pods that do something with them are named, "
+        "7 pods that ended were left out within their hour"
+    ]
+
+
+def test_a_sidecar_that_counts_nothing_is_counted_by_its_rows() -> None:
+    row = {"namespace": "n", "name": "d", "uid": "u"}
+    old = NodeCache.model_validate({"metadata": {"name": "a"}, "status": {"datasets": [row]}})
+    assert rows.node_row(old)[2] == "1"
+
+
 def test_what_a_pod_does_is_a_row_and_what_is_not_known_a_dash() -> None:
     known = NodeWorkload(
         pod="vision/run-0",

@@ -26,6 +26,7 @@ from stoker_api.nodecache import (
 )
 from stoker_api.origin import NodeOrigin
 from stoker_api.tuning import NodeProfile, NodeRuleFigures
+from stoker_sidecar.agent.core.mount_rows import told_mounts
 from stoker_sidecar.volumes.core.publish import VersionKey
 
 # Share of the disk. Free space moves with everything else on the disk; smaller moves than this are not worth a write.
@@ -152,7 +153,8 @@ def node_status(facts: Facts, conditions: Iterable[Condition] = ()) -> NodeCache
         dataset_count=len(facts.leftovers | {dataset.uid for dataset in facts.plan}),
         datasets=datasets,
         inventory=facts.inventory,
-        mounts=facts.mounts,
+        mounts=told_mounts(facts.mounts),
+        mount_count=len(facts.mounts),
         workloads=facts.workloads,
         workload_count=facts.workload_count,
         ended=facts.ended,
@@ -288,6 +290,7 @@ def _without_figures(status: NodeCacheStatus) -> NodeCacheStatus:
         "used": "",
         "capacity": "",
         "workloads": (),
+        "mount_count": 0,
         "workload_count": 0,
         "ended": (),
         "ended_left_out": 0,

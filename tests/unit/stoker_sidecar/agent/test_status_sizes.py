@@ -5,7 +5,7 @@ import json
 from stoker_api.dataset_source import Source
 from stoker_api.goodput import MOST_ENDED, EndedPod
 from stoker_api.node_dataset import NodeDataset
-from stoker_api.node_storage import NodeMount
+from stoker_api.node_storage import MOST_MOUNTS, NodeMount
 from stoker_api.node_workload import MOST_WORKLOADS, NodeWorkload
 from stoker_api.nodecache import (
     NodeCacheSpec,
@@ -13,7 +13,7 @@ from stoker_api.nodecache import (
     NodeError,
     NodePhase,
 )
-from stoker_sidecar.agent.core.status import node_status
+from stoker_sidecar.agent.core.status import is_urgent, node_status
 from tests.unit.stoker_sidecar.agent.test_status import facts
 
 UID = "5e1c8f0a-91f4-4f3e-8f5f-0d6e3c{:06d}"
@@ -88,14 +88,14 @@ def ended(number: int) -> EndedPod:
     )
 
 
-def sizes(count: int, error: NodeError | None = None) -> int:
+def sizes(count: int, error: NodeError | None = None, mounts: int = 10_000) -> int:
     """Return the bytes of spec and status of a node that has so many Datasets and is full of pods."""
     plan = tuple(map(planned, range(count)))
     status = node_status(
         facts(
             plan=plan,
             rows={one.uid: here(one, error) for one in plan},
-            mounts=tuple(map(mount, range(min(count, 40)))),
+            mounts=tuple(map(mount, range(mounts))),
             workloads=tuple(map(workload, range(MOST_WORKLOADS))),
             ended=tuple(map(ended, range(MOST_ENDED))),
         )
@@ -104,7 +104,7 @@ def sizes(count: int, error: NodeError | None = None) -> int:
 
 
 def test_a_node_with_25_datasets_and_many_pods_has_a_small_node_cache() -> None:
-    assert sizes(25) < 64 * 1024
+    assert sizes(25, mounts=40) < 64 * 1024
 
 
 def test_a_node_with_1000_datasets_has_one_that_the_api_server_takes() -> None:
@@ -121,3 +121,9 @@ def test_what_is_left_out_is_counted() -> None:
     status = node_status(facts(leftovers=frozenset(found), found=found, workload_count=40, ended_left_out=3))
     assert len(status.datasets) == 1001
     assert (status.dataset_count, status.workload_count, status.ended_left_out) == (5001, 40, 3)
+
+
+def test_volumes_beyond_the_bound_are_counted_and_are_no_reason_to_hurry() -> None:
+    some, more = (node_status(facts(mounts=tuple(map(mount, range(count))))) for count in (501, 502))
+    assert (len(more.mounts), more.mount_count) == (MOST_MOUNTS, 502)
+    assert not is_urgent(some, more)
