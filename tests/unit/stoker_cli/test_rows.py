@@ -104,8 +104,8 @@ def test_a_node_is_counted_with_what_its_node_cache_does_not_name() -> None:
     ]
     assert [rows.node_row(caches[0])[at] for at in (2, 7)] == ["1003", "502"]
     assert rows.left_out(caches) == [
-        "a: 0 of 1,003 Datasets are named, 0 of 502 volumes are named, 0 of 12 pods that do something with them are named, "
-        "7 pods that ended were left out within their hour"
+        "a: 0 of 1,003 Datasets are named, 0 of 502 volumes are named, "
+        "0 of 12 pods that do something with them are named, 7 pods that ended were left out within their hour"
     ]
 
 
