@@ -10,6 +10,7 @@ from stoker_api.dataset_status import DatasetStatus
 from stoker_operator.core.class_limits import NO_TERMS
 from stoker_operator.core.dataset_status import StatusNotes, roll_up_dataset
 from stoker_operator.core.deletion import Deletion, decide_deletion
+from stoker_operator.core.giving_nodes import find_giving_nodes
 from stoker_operator.core.listing import NOT_ASKED, AskedListing, decide_listing
 from stoker_operator.core.live_versions import (
     live_versions,
@@ -135,6 +136,7 @@ def make_plan(
         tuning=tuning_of(view, dataset),
         queued=facts.queued,
         due=due_time(dataset, now),
+        givers=find_giving_nodes(view, placement, held, listing.version),
     )
 
 

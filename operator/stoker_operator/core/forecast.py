@@ -17,7 +17,7 @@ class WarmWork:
     """What is to be warmed. ``size`` and ``files``: of the version, or of what ``warm.paths`` or ``warm.list`` names.
 
     ``here``: bytes of it on each node that is to hold it. ``peers``: nodes take from each other what one of them has.
-    ``given``: all of it, by nodes that will not keep it.
+    ``given``: all of it, by nodes that are not to have it.
     """
 
     size: int

@@ -110,7 +110,7 @@ def _told(
     meta, listing, spec = plan.dataset.metadata, plan.listing, plan.dataset.spec
     warms, roles = wants_warming(plan), plan.placement.roles
     shared = (
-        (roles, plan.placement.sources),
+        (roles, plan.givers.nodes),
         warms,
         (meta.uid, meta.generation, meta.annotations, bool(meta.deletion_timestamp)),
         (spec, view.terms.get(plan.dataset.key, NO_TERMS), plan.tuning.told),

@@ -27,7 +27,6 @@ class Placement:
     over_quota: str = ""  # why it is on fewer nodes than asked for, or keeps nothing on some, by its namespace's quota
     starved: frozenset[str] = frozenset()  # nodes where it may keep nothing more, by that quota
     charged: int = 0  # bytes that count to that quota
-    sources: tuple[str, ...] = ()  # nodes about to go that have all of it: others may ask them for files
     share: int | None = None  # what a percentage of the nodes came to, where replicas are one
     share_limit: str = ""  # why that is less than the percentage
 

@@ -19,7 +19,7 @@ from stoker_operator.core.fill_order import FillOrders, fresh_rank
 from stoker_operator.core.node_promises import NOTHING, Promise
 from stoker_operator.core.node_roles import Placement, Role
 from stoker_operator.core.node_room import FillRoom, KeepRoom, Ledger, Selection, Selections
-from stoker_operator.core.node_states import NOWHERE, NodeState, NodeStates, alive, fell_silent
+from stoker_operator.core.node_states import NodeState, NodeStates, alive, fell_silent
 from stoker_operator.core.placement_turns import Turn, charge_refused, pod_nodes, turn_of
 from stoker_operator.core.quota import QuotaBook, QuotaShare, Tenant
 from stoker_operator.core.replica_share import limited_sentence, share_now
@@ -174,7 +174,7 @@ class Draft:
         holds, whole = self._holds(name, state), self.follows_nodes or state.warm_bytes > 0 or state.unread
         rank = self._keep_rank(name, state) if holds and not self.takes_all else ()
         worth = role in _SERVING or self._worth_keeping(name, state)  # a node that stays in its role is not idle
-        return holds, whole, worth, (*rank, self._is_leaving(name) and state.done)
+        return holds, whole, worth, rank
 
     def promise(self, state: NodeState, role: Role | None) -> Promise:
         """Return the bytes that the node may still take in that role, and those that dropping it would free."""
@@ -272,7 +272,6 @@ class Draft:
             over_quota=self.share.sentence(self._need) if short else "",
             starved=frozenset(self._starved),
             charged=self.share.charged,
-            sources=tuple(one for one in sorted(self.nodes_with(Role.LEAVING)) if self.held.get(one, NOWHERE).done),
             share=self._share,
             share_limit=limited_sentence(self._share, self.share.terms.most_replicas, self.share.terms.name),
         )

@@ -20,6 +20,7 @@ from stoker_operator.core.class_limits import NO_TERMS
 from stoker_operator.core.compact_rows import compacted
 from stoker_operator.core.districts import HolderNode
 from stoker_operator.core.entry_room import fitting
+from stoker_operator.core.giving_nodes import NO_GIVERS, GivingNodes
 from stoker_operator.core.int64 import clamp
 from stoker_operator.core.listing import ListingState
 from stoker_operator.core.live_versions import older_versions, versions_of
@@ -84,6 +85,7 @@ class DatasetPlan:
     tuning: TuningDecision = UNTUNED  # where no TrainingJob says otherwise
     queued: bool = False  # a TrainingJob that a queue holds names it
     due: float | None = None  # when it is to be warm, in seconds since the epoch
+    givers: GivingNodes = NO_GIVERS  # beside the nodes that are to have it
 
     def times(self, now: float) -> Iterator[float]:
         """Yield when time alone may change something, in seconds since the epoch."""
@@ -217,8 +219,8 @@ def dividing(view: ClusterView, plan: DatasetPlan) -> Steps[Mapping[str, Neighbo
     if not give_each_other(view, plan):
         return {}
     holders = plan.placement.nodes(Role.REPLICA, Role.USER) if wants_warming(plan) else ()
-    # Nodes that are about to go and have all of it are asked as the others are.
-    reachable = [node for node in (*holders, *plan.placement.sources) if holders and node in view.node_caches]
+    # Nodes that give and take nothing are asked as the others are.
+    reachable = [node for node in (*holders, *plan.givers.nodes) if holders and node in view.node_caches]
     known: list[HolderNode] = []
     for first in range(0, len(reachable), _AT_ONCE):
         some = ((node, view.node_caches[node].status.address) for node in reachable[first : first + _AT_ONCE])

@@ -26,13 +26,13 @@ def forecast_of(view: ClusterView, plan: DatasetPlan, figures: Figures) -> WarmF
         return None
     files = figures.part.files if figures.part is not None else figures.files
     unheard = figures.desired - len(figures.here)  # nodes that are still to be chosen, or have said nothing of it
-    together, leaving = give_each_other(view, plan), bool(plan.placement.sources)
+    together = give_each_other(view, plan)
     work = WarmWork(
         size,
         files or 0,
         (*figures.here, *([0] * unheard)),
         peers=together and figures.desired > 1,
-        given=together and leaving,
+        given=together and plan.givers.whole,
     )
     return forecast(work, _terms(view, plan, figures))
 

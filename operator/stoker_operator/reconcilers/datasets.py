@@ -24,7 +24,13 @@ from stoker_operator.reconcilers.dataset_statuses import DatasetStatuses, Troubl
 from stoker_operator.reconcilers.dataset_volumes import DatasetVolumes, volume_key
 from stoker_operator.reconcilers.keyed_work import KeyedWork
 from stoker_operator.reconcilers.node_accounts import NodeAccounts, making_key
-from stoker_operator.reconcilers.node_cache_plans import NodeCachePlans, found_in, node_cache_key, nodes_of
+from stoker_operator.reconcilers.node_cache_plans import (
+    NodeCachePlans,
+    awaited_nodes,
+    found_in,
+    node_cache_key,
+    nodes_of,
+)
 from stoker_operator.reconcilers.slices import in_slices
 from stoker_operator.reconcilers.turns import KeyedAction
 from stoker_operator.work_turns import WORK
@@ -110,7 +116,7 @@ class DatasetReconciler:
         yield from finalizers
         yield from self._accounts.actions(decision.view)
         yield from rights
-        yield from self._plans.actions(decision.nodes.writes, set().union(*self._state.wanted.values()))
+        yield from self._plans.actions(decision.nodes.writes, awaited_nodes(self._state.wanted, decision.plans))
         yield from self._volumes.actions(decision.view.datasets, decision.changed, now)
         yield from self._statuses.actions(decision, lambda key: deletion_key(key) in going)
 

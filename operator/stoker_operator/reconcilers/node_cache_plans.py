@@ -14,7 +14,7 @@ from stoker_api.nodecache import NodeCache, NodeCacheSpec
 from stoker_kube.errors import KubeError
 from stoker_kube.events import ObjectRef
 from stoker_operator.core.node_states import found_on_disk
-from stoker_operator.core.plan import NodeCacheWrite
+from stoker_operator.core.plan import DatasetPlan, NodeCacheWrite
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.turns import KeyedAction
 from stoker_operator.write_budget import WritePriority
@@ -198,6 +198,16 @@ class NodeCachePlans:
     async def _put(self, write: NodeCacheWrite, entries: Entries) -> None:
         cache = await self._writer.node_cache(replace(write, spec=self._spec(write, entries)))
         self._state.node_caches.put(cache.key, cache)
+
+
+def awaited_nodes(wanted: Mapping[str, Collection[str]], plans: Mapping[str, DatasetPlan]) -> set[str]:
+    """Return the nodes that held pods wait for; ``wanted``: by Dataset, those where the pods are to go.
+
+    Nodes that have the data from earlier give it to nobody of whom they were not told, and the source would be asked
+    meanwhile.
+    """
+    idle = (plans[key].givers.idle for key in wanted if key in plans)
+    return set[str]().union(*wanted.values(), *idle)
 
 
 def _sorted(entries: Entries) -> tuple[NodeDataset, ...]:

@@ -44,6 +44,7 @@ from stoker_sidecar.version.piece_maps import PieceMap, pack_maps
 from stoker_sidecar.wire.cache_folder import FolderSpec
 from stoker_sidecar.wire.disk_floor import DiskFloor, Floor
 from stoker_sidecar.wire.fetcher_protocol import (
+    NOT_WARMED,
     Ahead,
     Configure,
     Had,
@@ -209,7 +210,9 @@ class CacheNode:
         )
         version, came = fetching.version, dataset.telemetry.came
         files, number = zlib.compress(version.whole_files(), 1), version.arrivals.number
-        return Had(files, came, pieces, version.chosen.digest, number)
+        # What readers have fetched here is no progress for which another node would wait.
+        choice = version.chosen.digest if dataset.config.eager else NOT_WARMED
+        return Had(files, came, pieces, choice, number)
 
     async def have_more(self, request: Have) -> Had:
         """Say what is here of a version, once that is more than who asks knows, or in a while.

@@ -16,6 +16,8 @@ from stoker_sidecar.wire.credentials import Credentials
 
 # A configure line holds a CA bundle (0.3 MB where it is a system's) and a manifest URL a node; 4 MiB is 10 times that.
 MAX_LINE = 4 * 1024 * 1024
+# In place of the digest of a list of paths, where nothing is warmed.
+NOT_WARMED = "-"
 
 Place = Literal["tree", "parts", "packed"]
 
@@ -206,7 +208,7 @@ class Had(Struct, frozen=True, tag_field="reply", tag="had"):
     """What is here. ``files``: a byte an inode, 1 where it is whole; by zlib. ``arrived``: bytes that came so far.
 
     ``pieces``: what is here of other files (stoker_sidecar.version.piece_maps). ``choice``: digest of the list of paths
-    that are warmed; empty: all are. ``number``: changes with what is here.
+    that are warmed; empty: all are; NOT_WARMED: nothing is fetched unasked. ``number``: changes with what is here.
     """
 
     files: bytes

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,6 +34,7 @@ from tests.unit.stoker_operator.builders import (
     listed,
     make_cache,
     make_dataset,
+    make_holder,
     make_node,
     make_view,
     mount,
@@ -254,7 +256,8 @@ def draw_job(pick: Random) -> TrainingJob:
 def draw_node(pick: Random, name: str, now: float) -> NodeView:
     labels = {"disk": pick.choice(["ssd", "hdd"]), "size": pick.choice("12")}
     zone = pick.choice(["", "east", "west"])
-    node = make_node(name, labels=labels | ({"zone": zone} if zone else {}))
+    zones = {"zone": zone, "topology.kubernetes.io/zone": pick.choice([zone, "north"])} if zone else {}
+    node = make_node(name, labels=labels | zones)
     match pick.choice(["fine", "fine", "silent", "cordoned", "tainted", "no sidecar", "leaving"]):
         case "leaving":
             return replace(node, leaving="it has the taint x", ready=pick.random() < 0.7, not_ready_since=now)
@@ -368,3 +371,16 @@ def test_nodes_are_told_when_a_training_job_has_no_word_any_more() -> None:
     pod = PodView("vision", "p", node="a", volumes=("vision/imagenet",), labels={names.LABEL_TRAINING_JOB: "ddp"})
     parts = (dataset, make_node("a"), make_cache("a"), pod)
     agrees(make_view(*parts, training_job(tuning={"enabled": False})), make_view(*parts))
+
+
+@pytest.mark.parametrize(("idle", "new"), [(300, 100), (SIZE, SIZE)], ids=["it is gone there", "all have it"])
+def test_nodes_are_told_when_idle_data_is_asked_for_no_more(idle: int, new: int) -> None:
+    dataset = listed(make_dataset(cache={"replicas": 0}))
+    pod = PodView("vision", "p", node="b", volumes=("vision/imagenet",))
+    parts = (dataset, make_node("a"), make_node("b"), pod)
+    agrees(
+        *(
+            make_view(*parts, make_holder("a", dataset, a), make_holder("b", dataset, b))
+            for a, b in ((SIZE, 100), (idle, new))
+        )
+    )

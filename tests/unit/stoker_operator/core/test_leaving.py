@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from stoker_api.dataset import Dataset
 from stoker_api.names import ConditionType, Reason
 from stoker_api.node_dataset import NodeDataset
@@ -71,13 +73,18 @@ def test_the_node_that_leaves_is_one_of_those_that_hand_out_the_manifest() -> No
     assert entries(only)["c"].manifest_hosts == ("a:8081",)
 
 
-def test_the_node_that_leaves_is_asked_by_those_that_stay_once_it_has_all_of_it() -> None:
-    dataset, decision = three()
+def test_the_node_that_leaves_is_asked_by_those_that_stay() -> None:
+    _, decision = three()
     found = entries(decision)
     assert (found["c"].peers, found["c"].position, found["c"].eager) == (("a:8081", "b:8081"), 2, True)
     assert found["a"].peers == ("b:8081", "c:8081")
-    part = make_holder("a", dataset, 300)
-    assert entries(decided(dataset, leaving("a"), make_node("c"), part))["c"].peers == ()
+
+
+@pytest.mark.parametrize(("warm", "peers"), [(300, ("a:8081",)), (0, ())])
+def test_a_node_that_leaves_with_a_part_of_it_gives_that(warm: int, peers: tuple[str, ...]) -> None:
+    dataset = listed(make_dataset())
+    there = make_holder("a", dataset, warm)
+    assert entries(decided(dataset, leaving("a"), make_node("c"), there))["c"].peers == peers
 
 
 def test_its_node_cache_says_why() -> None:

@@ -4,11 +4,11 @@ from collections.abc import Collection
 
 from stoker_operator.core.plan import NodeCacheWrite
 from stoker_operator.mirror.state import ClusterState
-from stoker_operator.reconcilers.node_cache_plans import NodeCachePlans
+from stoker_operator.reconcilers.node_cache_plans import NodeCachePlans, awaited_nodes
 from stoker_operator.write_budget import WritePriority
 from stoker_operator.writer import Writer
 from tests.fakes.kube import FakeKube
-from tests.unit.stoker_operator.builders import given, make_cache, make_dataset, make_node
+from tests.unit.stoker_operator.builders import decided, given, listed, make_cache, make_dataset, make_node, report
 
 DATASET = make_dataset()
 
@@ -45,3 +45,11 @@ def test_a_node_that_pods_wait_for_goes_first_as_long_as_they_do() -> None:
     known, one = plans(), write()
     found = [priority(known, one, awaited) for awaited in ((), ("a",), ())]
     assert found == [WritePriority.PLAN, WritePriority.START, WritePriority.PLAN]
+
+
+def test_pods_wait_for_nodes_that_give_what_they_have_from_earlier_too() -> None:
+    following = listed(make_dataset(cache={"replicas": 0}))
+    there = make_cache("a", (given(following, eager=False), report(following)))
+    wanted = {"imagenet": frozenset({"b"})}
+    plans = decided(following, make_node("a"), there, make_node("b"), make_node("c"), wanted=wanted).plans
+    assert awaited_nodes({"vision/imagenet": frozenset({"b"}), "vision/gone": ()}, plans) == {"a", "b"}
