@@ -19,7 +19,8 @@ EXPLANATION = """\
 Each figure is what was really measured; what was not is "not measured", and never 0. PODS says of how many pods.
 
 held at the gate     from the moment when Stoker's scheduling gate was the last one on a pod until its release; of the
-                     pods the longest. A held pod has no node, so it takes no GPU.
+                     pods the longest. A held pod has no node, so it takes no GPU. What a job waited for its data in
+                     Kueue's queue is none of it: it had no pods then, and its quota went to others.
 warm at start        of the versions that a pod mounted, the bytes that lay on its node's disk at that moment; summed up
                      over pods, so that two pods of one node count the same bytes each.
 from the origin      bytes that the source sent to the node for these Datasets while the pod had them mounted, what was

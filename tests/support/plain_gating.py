@@ -112,7 +112,7 @@ class _Pass:
         return format_time(self._now) if pod.held_since == 0.0 else None
 
     def _incomplete(self, group: PlainGroup, pod: PodView, demand: PodDemand) -> Hold:
-        why = explain.gang(group.present, group.size, demand, self._now)
+        why = explain.gang(group.size, demand, self._now)
         return Hold(pod, why, demand.deadline, self._mark(pod))
 
     def _to_warm_nodes(self, pairs: Sequence[tuple[PodView, PodDemand]]) -> Sequence[Release]:

@@ -68,14 +68,17 @@ def no_node(demand: PodDemand, requests: Resources, shown_at: float) -> Explanat
     return Explanation(Reason.NO_CAPACITY, sentence, "no node", "no node")
 
 
-def gang(present: int, size: int, demand: PodDemand, now: float) -> Explanation:
-    """Explain that workers are missing."""
+def gang(size: int, demand: PodDemand, now: float) -> Explanation:
+    """Explain that workers are missing.
+
+    How many exist changes with each that comes, and would be written onto all of them: a TrainingJob says it once.
+    """
     overdue = now >= demand.deadline
     sentence = (
-        f"waiting for the gang: {present} of {size} workers exist; they are released together; "
+        f"waiting for the gang of {size}: not all of its pods exist yet; they are released together; "
         f"{until_when(demand, overdue=overdue)}"
     )
-    return Explanation(Reason.WAITING_FOR_GANG, sentence, f"gang {present}/{size} {overdue}", "gang")
+    return Explanation(Reason.WAITING_FOR_GANG, sentence, f"gang {size} {overdue}", "gang")
 
 
 def other_gates(gates: Sequence[str]) -> Explanation:

@@ -148,7 +148,7 @@ class Gating:
         return format_time(self._now) if pod.held_since == 0.0 else None
 
     def _incomplete(self, group: Group, pod: PodView, demand: PodDemand) -> Hold:
-        why = explain.gang(group.present, group.size, demand, self._now)
+        why = explain.gang(group.size, demand, self._now)
         return Hold(pod, why, demand.deadline, self._mark(pod))
 
     def _to_warm_nodes(self, pairs: Pairs) -> Generator[None, None, Sequence[Release]]:

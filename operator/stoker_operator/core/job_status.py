@@ -143,14 +143,14 @@ def _set_data_ready(conditions: ConditionSet, training: TrainingJob, facts: JobF
 
 
 def _data_state(training: TrainingJob, facts: JobFacts) -> tuple[Reason, str]:
-    workers = training.spec.workers
+    workers, exist = training.spec.workers, f"{len(facts.pods)} of {training.spec.workers} workers exist"
     if isinstance(facts.problem, Unmet) and facts.problem.reason in _DATA_PROBLEMS:
         return facts.problem.reason, facts.problem.sentence
     if facts.held:
         why = facts.held[0].waiting or f"{len(facts.held)} of {workers} workers are held"
-        return Reason.WAITING_FOR_DATA, why
+        return Reason.WAITING_FOR_DATA, f"{exist}; {why}" if len(facts.pods) < workers else why
     if len(facts.pods) < workers:
-        return Reason.WAITING_FOR_DATA, f"{len(facts.pods)} of {workers} workers exist"
+        return Reason.WAITING_FOR_DATA, exist
     releases = [read_release(pod) for pod in facts.pods]
     cold = next((one for one in releases if one is not None and one.reason == Reason.MAX_WAIT_PASSED), None)
     if cold is not None:

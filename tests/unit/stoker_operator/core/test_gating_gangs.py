@@ -19,7 +19,16 @@ def worker(name: str, **fields: Any) -> PodView:
 def test_a_gang_waits_until_all_workers_exist(mode: str, now: float) -> None:
     view = cluster(dataset(), node("a"), holding("a"), worker("w0", scheduling=mode))
     why = only_hold(decide_releases(view, now)).why
-    assert (why.reason, "1 of 2 workers" in why.sentence) == (Reason.WAITING_FOR_GANG, True)
+    assert (why.reason, "the gang of 2" in why.sentence) == (Reason.WAITING_FOR_GANG, True)
+
+
+def test_what_pods_of_a_gang_are_told_stays_as_more_of_them_come() -> None:
+    def told(*names: str) -> set[str]:
+        pods = (held(name, gang="job", gang_size=4) for name in names)
+        holds = decide_releases(cluster(dataset(), node("a"), holding("a"), *pods), NOW).holds
+        return {key for hold in holds for key in (hold.why.sentence, hold.why.detail_key)}
+
+    assert told("w0", "w1", "w2") == told("w0")
 
 
 def test_max_wait_holds_for_a_gang_that_never_gets_whole() -> None:

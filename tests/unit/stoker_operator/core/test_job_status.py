@@ -92,6 +92,11 @@ def test_held_workers_say_why_in_the_condition() -> None:
     assert (data.status, data.reason, data.message) == ("False", "WaitingForData", "a 50 %")
 
 
+def test_while_workers_are_missing_the_condition_counts_them() -> None:
+    data = condition(roll_up_job(TRAINING, facts(worker(0, waiting="a gang"), active=1), NOW), ConditionType.DATA_READY)
+    assert data.message == "1 of 2 workers exist; a gang"
+
+
 def test_workers_that_went_cold_are_told_of() -> None:
     pods = (released(0, reason="MaxWaitPassed"), released(1, reason="MaxWaitPassed"))
     data = condition(roll_up_job(TRAINING, facts(*pods, active=2), NOW), ConditionType.DATA_READY)
