@@ -1,17 +1,21 @@
-"""What the bucket sends, and how long it takes, until nodes that begin at once have all of a cold version."""
+"""What the bucket sends, and how long it takes, until nodes that begin at once have, or have read, a cold version."""
 
+import random
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import count
+from pathlib import Path
 from typing import NamedTuple
 
 from bench.environment import Environment
 from bench.measure import drop_page_cache, machine_ticks, tree_cpu_seconds, wait_until
 from bench.network import NETWORK, Network
 from bench.node import NetworkPlace, Node, Volume
+from bench.objects import paths
+from bench.readers import Job, read_jobs
 from bench.report import Cost, Row
 from bench.scale import Corpus, SharedCorpus
 from bench.server import S3Server
@@ -26,6 +30,8 @@ ALONE = "one node alone"
 EACH = "Stoker, neighbours off"
 SECONDS = "s until all have it"
 SENT = "x the data sent by the bucket"
+SECONDS_READING = "s until all have read it, cold"
+SENT_READING = "x the data sent by the bucket, until all have read it"
 # What nodes are told besides who the others are, so that they take from each other. Off, they are told of nobody.
 _PLAN = NodeTuning()
 _START_SECONDS = 60.0
@@ -33,6 +39,9 @@ _START_SECONDS = 60.0
 _FIRST = Corpus(2, 9_000_000, 1)
 # Until a node that was told of a Dataset follows the rules for it.
 _SETTLE_SECONDS = 2.0
+# Processes that read on each node; and the largest files that readers have from other nodes: larger ones nothing proves
+# before all of them is there.
+_READERS, _READ_AT_MOST = 2, 8 * 2**20
 
 
 class _Neighbour(NamedTuple):
@@ -104,9 +113,9 @@ def _once(lan: _Lan) -> None:
 
 
 def _of_corpus(lan: _Lan, prefix: str, shared: SharedCorpus) -> Iterator[Row]:
-    def samples(nodes: int, system: str) -> list[_Sample]:
-        case = f"{WORKLOAD}: {shared.name}, {nodes} nodes, {system}"
-        return [_sample(lan, nodes, prefix, system) for _ in lan.env.repeat(case)]
+    def samples(nodes: int, system: str, corpus: Corpus | None = None) -> list[_Sample]:
+        case = f"{WORKLOAD}: {shared.name}, {nodes} nodes, {system}{', read by all' if corpus else ''}"
+        return [_sample(lan, nodes, prefix, system, corpus) for _ in lan.env.repeat(case)]
 
     alone = samples(1, ALONE)
     for nodes in lan.env.scale.sharing.nodes:
@@ -115,8 +124,15 @@ def _of_corpus(lan: _Lan, prefix: str, shared: SharedCorpus) -> Iterator[Row]:
         for system in (STOKER, EACH):
             found = samples(nodes, system)
             yield _seconds(case, system, found)
-            sent = tuple(one.cost.sent / shared.corpus.total_bytes for one in found)
-            yield Row(WORKLOAD, case, system, SENT, sent)
+            yield _sent(case, system, found, shared.corpus, SENT)
+        for system in (STOKER, EACH) if shared.corpus.size <= _READ_AT_MOST else ():
+            found = samples(nodes, system, shared.corpus)
+            yield Row(WORKLOAD, case, system, SECONDS_READING, tuple(one.seconds for one in found))
+            yield _sent(case, system, found, shared.corpus, SENT_READING)
+
+
+def _sent(case: str, system: str, found: Sequence[_Sample], corpus: Corpus, unit: str) -> Row:
+    return Row(WORKLOAD, case, system, unit, tuple(one.cost.sent / corpus.total_bytes for one in found))
 
 
 def _seconds(case: str, system: str, found: Sequence[_Sample]) -> Row:
@@ -125,8 +141,12 @@ def _seconds(case: str, system: str, found: Sequence[_Sample]) -> Row:
     return Row(WORKLOAD, case, system, SECONDS, seconds, ALONE, note, costs)
 
 
-def _sample(lan: _Lan, nodes: int, prefix: str, system: str) -> _Sample:
-    """Have a cold version warmed by so many at once, and removed again. Raises BenchError."""
+def _sample(lan: _Lan, nodes: int, prefix: str, system: str, corpus: Corpus | None = None) -> _Sample:
+    """Have a cold version warmed by so many at once, and removed again. Raises BenchError.
+
+    ``corpus``: of what; pods on all nodes begin to read it at the same moment, each in an order of its own, and they
+    are what is waited for. None: nobody reads.
+    """
     members, uid = lan.members[:nodes], f"shared-{next(lan.uids)}"
     volumes = [one.node.list_source(prefix, uid) for one in members]
     _offer(members, volumes, system, eager=False)
@@ -135,7 +155,9 @@ def _sample(lan: _Lan, nodes: int, prefix: str, system: str) -> _Sample:
     with lan.env.meter() as meter:
         cpu, ticks, start = _cpu(members), machine_ticks(), time.monotonic()
         _offer(members, volumes, system, eager=True)
-        for one, volume in zip(members, volumes, strict=True):
+        if corpus is not None:
+            _read(members, volumes, corpus)
+        for one, volume in zip(members, volumes, strict=True) if corpus is None else ():
             one.node.wait_warm(volume)
         seconds, busy = time.monotonic() - start, machine_ticks().share_since(ticks)
         cpu = _cpu(members) - cpu
@@ -151,6 +173,21 @@ def _offer(members: Sequence[_Neighbour], volumes: Sequence[Volume], system: str
         others = {"peers": peers[:position] + peers[position + 1 :], "position": position}
         sharing, tuning = (others, _PLAN) if system == STOKER else ({}, None)
         one.node.offer(volume, eager=eager, tuning=tuning, sharing=sharing)
+
+
+def _read(members: Sequence[_Neighbour], volumes: Sequence[Volume], corpus: Corpus) -> None:
+    """Have pods read all of it on each node, as data loaders do: in an order of each node's own. Raises BenchError."""
+    targets, jobs = [], []
+    for number, (one, volume) in enumerate(zip(members, volumes, strict=True)):
+        targets.append(target := one.node.publish(volume))
+        order = [f"{target.relative_to('/')}/{path}" for path in paths(corpus)]
+        random.Random(number).shuffle(order)
+        jobs += [Job(order[reader::_READERS]) for reader in range(_READERS)]
+    try:
+        read_jobs(Path("/"), jobs, len(members) * corpus.total_bytes)
+    finally:
+        for one, target in zip(members, targets, strict=True):
+            one.node.unpublish(target)
 
 
 def _cpu(members: Sequence[_Neighbour]) -> float:

@@ -4,8 +4,8 @@ import asyncio
 import os
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.version.part_files import held_of, is_part_name, map_of
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.fetcher_protocol import Had, Have, Reach, Reply
-from stoker_sidecar.wire.small_files import MOST_FILES, SIZES, TOGETHER, told_sizes
+from stoker_sidecar.wire.small_files import MOST_FILES, READER, SIZES, TOGETHER, told_sizes
 
 # Seconds that who asks waits for its turn, before it is told to ask later: it gives up after 5 s of silence.
 _TURN = 1.0
@@ -63,6 +63,7 @@ class PeerFiles:
         self._limits = limits
         self._uploads = Uploads(limits)
         self._slots = asyncio.Semaphore(limits.served)
+        self._warm_turns = asyncio.Semaphore(limits.to_warm), self._slots
         self._relayed = RelayedPieces(ask, limits.relayed)
         self._waiting = 0
         self.given: Counter[str] = Counter()
@@ -108,7 +109,8 @@ class PeerFiles:
         return web.Response(body=reply.files + reply.pieces, headers=headers)
 
     async def _give(self, request: web.Request, uid: str, digest: str, span: WantedSpan) -> web.StreamResponse:
-        return await self._in_turn(uid, digest, lambda paths: self._send(request, uid, digest, paths, span))
+        turns = (self._slots,) if READER in request.query else self._warm_turns
+        return await self._in_turn(uid, digest, lambda paths: self._send(request, uid, digest, paths, span), turns)
 
     async def _give_together(self, uid: str, digest: str, wanted: list[str]) -> web.StreamResponse:
         """Give several small files by one answer: it takes one turn, and less than a piece does."""
@@ -123,23 +125,26 @@ class PeerFiles:
             sizes = told_sizes([None if one is None else len(one) for one in found])
             return web.Response(body=body, headers={SIZES: sizes})
 
-        return await self._in_turn(uid, digest, send)
+        return await self._in_turn(uid, digest, send, self._warm_turns)
 
     async def _in_turn(
-        self, uid: str, digest: str, send: Callable[[VersionPaths], Awaitable[web.StreamResponse]]
+        self,
+        uid: str,
+        digest: str,
+        send: Callable[[VersionPaths], Awaitable[web.StreamResponse]],
+        turns: Iterable[asyncio.Semaphore],
     ) -> web.StreamResponse:
         paths = self._folders.paths(uid, digest)
         if paths is None:
             return self._refuse(PeerRefusal.MISSING, 404)
-        try:
-            async with asyncio.timeout(_TURN):
-                await self._slots.acquire()
-        except TimeoutError:
-            return self._refuse(PeerRefusal.BUSY, 503)
-        try:
+        async with AsyncExitStack() as taken:
+            try:
+                async with asyncio.timeout(_TURN):
+                    for turn in turns:
+                        await taken.enter_async_context(turn)
+            except TimeoutError:
+                return self._refuse(PeerRefusal.BUSY, 503)
             return await send(paths)
-        finally:
-            self._slots.release()
 
     async def _pace(self, uid: str, size: int) -> None:
         self.given[uid] += size

@@ -12,6 +12,8 @@ MOST_FILES, MOST_BYTES, MOST_QUERY = 8, 2**20, 6000
 MOST_ESCAPED = 3
 # How many a node gives by one request, told with what it has; and the sizes in an answer: -1 for what is not there.
 TOGETHER, SIZES = "Stoker-Together", "Stoker-Sizes"
+# In the query of a file for which a reader waits: earlier releases give it as any other.
+READER = "reader"
 
 
 def parse_together(text: str) -> int:

@@ -10,7 +10,7 @@ import pytest
 
 from bench.report import Report, from_json
 from bench.systems import STOKER
-from bench.workloads.neighbours import EACH, SENT
+from bench.workloads.neighbours import EACH, SENT, SENT_READING
 
 pytestmark = [
     pytest.mark.root,
@@ -30,8 +30,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return from_json(result.read_text())
 
 
-def sent(report: Report, system: str) -> float:
-    (row,) = (row for row in report.rows if (row.unit, row.system) == (SENT, system))
+def sent(report: Report, system: str, unit: str = SENT) -> float:
+    (row,) = (row for row in report.rows if (row.unit, row.system) == (unit, system))
     return row.median
 
 
@@ -41,6 +41,10 @@ def test_neighbours_have_the_bucket_send_one_copy(report: Report) -> None:
 
 def test_without_neighbours_the_bucket_sends_one_to_each(report: Report) -> None:
     assert sent(report, EACH) == pytest.approx(2.0, abs=0.05)
+
+
+def test_pods_that_read_what_is_cold_on_all_nodes_have_the_bucket_send_less_than_one_copy_each(report: Report) -> None:
+    assert sent(report, STOKER, SENT_READING) < 0.8 * sent(report, EACH, SENT_READING)
 
 
 @pytest.mark.usefixtures("report")

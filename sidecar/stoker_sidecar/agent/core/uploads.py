@@ -24,6 +24,11 @@ class UploadLimits(NamedTuple):
         return max(1, min(self.at_once, most))
 
     @property
+    def to_warm(self) -> int:
+        """How many of these may be for nobody who waits: of eight one is left to readers."""
+        return self.served - self.served // 8
+
+    @property
     def relayed(self) -> int:
         """How many of these may be pieces that are still on their way here: what is whole is always given, too."""
         return self.served * 3 // 4

@@ -11,6 +11,7 @@ from stoker_sidecar.fetcher.core.division import OWN, PIECES, Sharers, VersionTu
 from stoker_sidecar.fetcher.core.failed_gifts import ComesFrom
 from stoker_sidecar.fetcher.core.source_pace import side_by_side
 from stoker_sidecar.fetcher.core.source_share import ShareGrowth
+from stoker_sidecar.fetcher.download.for_readers import GiversForReaders
 from stoker_sidecar.fetcher.download.given_copies import GivenCopies
 from stoker_sidecar.fetcher.download.left_order import left_of
 from stoker_sidecar.fetcher.download.neighbours import Neighbours
@@ -48,6 +49,7 @@ class DividedPass(WarmPass):
     _having: OthersHaving = field(init=False)
     _asked: GivenCopies = field(init=False)
     _relays: Relays = field(init=False)
+    _readers: GiversForReaders = field(init=False)
     _turns: VersionTurns = field(init=False)
     _growth: ShareGrowth = field(init=False)
     _sharers: Sharers = field(init=False)  # of files
@@ -77,6 +79,8 @@ class DividedPass(WarmPass):
             self._having = OthersHaving(self.division, self.limits, givers, met, len(self._turns.files))
             self._asked = GivenCopies(self.fetching, self._having, clock, self._given_ended)
             self._relays = Relays(self._asked)
+            self._readers = GiversForReaders(self._having, self.fetching.from_others, version.manifest.path_of, clock)
+            self.fetching.bring_for_reader = self._readers.bring
             others = self.division.asked
             looking = [asyncio.create_task(self._having.ask_once(peer)) for peer in others]
             try:
@@ -86,6 +90,7 @@ class DividedPass(WarmPass):
                 looking += (on := [*on, asyncio.create_task(self._weigh_on())])
                 await self._fetch(on)
             finally:
+                self.fetching.bring_for_reader = None
                 for task in looking:
                     task.cancel()
                 await asyncio.wait(looking)
@@ -225,7 +230,7 @@ class DividedPass(WarmPass):
         return True
 
     def _may_ask(self) -> bool:
-        demanded = self.fetching.context.settings.pipeline.lanes.demanded
+        demanded = self._readers.waiting or self.fetching.context.settings.pipeline.lanes.demanded
         return not self._over() and self._asked.taking() < (_BESIDE_READERS if demanded else _GIVEN_AT_ONCE)
 
     async def _keep_rate(self, wish: Wish) -> None:

@@ -6,7 +6,7 @@ cancelled by a reader that goes away, only by ``close``.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -53,6 +53,8 @@ class Fetching:
     transients: Transients = field(init=False)  # what is read through and not kept
     next_epoch: NextEpochRoom = field(init=False)
     unkept: UnkeptFiles = field(init=False)
+    # Has another node give a file that a reader waits for, or the source; None while no other is asked.
+    bring_for_reader: Callable[[Entry, Callable[[], Awaitable[None]]], Awaitable[None]] | None = None
     _writer: PieceWriter = field(init=False)
     _policy: DownloadPolicy = field(init=False)
     _prefetcher: Prefetcher = field(init=False)
@@ -319,7 +321,9 @@ class Fetching:
             return None
         download.reserved = entry.size if kept else 0
         self.version.reserved_bytes += download.reserved
-        return partial(self._whole if kept else self._whole_read_through, entry)
+        if not kept:
+            return partial(self._whole_read_through, entry)
+        return partial(self._whole if lane is Lane.WARM else self._whole_for_reader, entry)
 
     def _plan_chunk(self, entry: Entry, chunk: int, lane: Lane, run: int) -> Action | None:
         part = self.version.parts.get(entry.ino)
@@ -340,6 +344,13 @@ class Fetching:
                 break
             size += chunk_span(entry.size, following)[1]
         return size
+
+    async def _whole_for_reader(self, entry: Entry, download: Download) -> None:
+        """Have another node give what it has at once: the source is asked for what no other has."""
+        if self.bring_for_reader is None:
+            await self._whole(entry, download)
+        else:
+            await self.bring_for_reader(entry, partial(self._whole, entry, download))
 
     def _whole(self, entry: Entry, download: Download) -> Coroutine[None, None, None]:
         return self.context.settings.retry(partial(self._writer.whole, entry, kept=True, slot=download.slot))

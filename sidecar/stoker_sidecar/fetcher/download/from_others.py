@@ -1,4 +1,4 @@
-"""Takes files, and pieces of large ones, from other nodes: no reader waits for them, or sees them unproven.
+"""Takes files, and pieces of large ones, from other nodes: no reader sees them unproven, or waits for large ones.
 
 Concurrency: as in ``Fetching``. A piece goes straight to its place in the file in the making. Who asks the source for
 the same piece, a reader above all, ends the other node's word first; so only one of them writes there at a time.
@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from stoker_sidecar.fetcher.cached_version import State
 from stoker_sidecar.fetcher.core.givers import Gift
 from stoker_sidecar.fetcher.download.neighbours import Came
 from stoker_sidecar.fetcher.download.parts import PartFile, PassedPiece, chunk_span, is_whole, temporary_name
@@ -60,6 +61,27 @@ class FromOthers:
     def start_small(self, entry: Entry, bring: BringSmall) -> "asyncio.Task[Came]":
         """Start to take a small file that comes in memory; else as ``start_copy``."""
         return self._start(self._small(entry, bring))
+
+    async def take_for_reader(self, entry: Entry, bring: Bring) -> Came:
+        """Take a whole file for which a reader waits, and for which there is room: WHOLE, it is proven and here.
+
+        Raises DiskFull or CacheDiskFailed.
+        """
+        proof = await self._proof(entry)
+        if proof is None:
+            return Came.USELESS
+        if not self.takes_small(entry):
+            return await self._copied(entry, proof, bring)
+        content = bytearray()
+        if (came := await _within(entry.size, content.extend, bring)) is not Came.WHOLE:
+            return came
+        if self.is_here(entry):
+            return Came.USELESS
+        return await to_its_end(asyncio.create_task(self._keep_small(entry, proof, memoryview(content))))
+
+    def is_here(self, entry: Entry) -> bool:
+        """Tell whether a file has come, from wherever."""
+        return self._version.states[entry.ino] in (State.HERE, State.PACKED)
 
     def takes_small(self, entry: Entry) -> bool:
         """Tell whether a file may come in memory: one that is to be compressed comes to the disk first."""
@@ -148,7 +170,7 @@ class FromOthers:
         finally:
             version.reserved_bytes -= entry.size
 
-    async def _keep_small(self, entry: Entry, proof: Checksum, content: bytes) -> Came:
+    async def _keep_small(self, entry: Entry, proof: Checksum, content: bytes | memoryview) -> Came:
         """Prove it and give it its name, in one turn of a thread: of a small file turns take longer than all else."""
         temporary = temporary_name(str(self._version.paths.parts), entry.ino)
         if not await in_thread(_write_proven, temporary, self._writer.target(entry), content, entry, proof):
@@ -258,7 +280,7 @@ class FromOthers:
         return proof
 
 
-def _write_proven(temporary: str, target: str, content: bytes, entry: Entry, proof: Checksum) -> bool:
+def _write_proven(temporary: str, target: str, content: bytes | memoryview, entry: Entry, proof: Checksum) -> bool:
     """Write a file if it is what the source says it is; tell whether it is.
 
     Blocks. Raises DiskFull or CacheDiskFailed.

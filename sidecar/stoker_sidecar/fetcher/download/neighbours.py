@@ -96,7 +96,7 @@ class Ask(NamedTuple):
     """What another node is asked for: bytes [offset, offset + length) of the file ``path`` of ``size`` bytes.
 
     ``part``: where it has them although it has not the whole file; empty: it has. ``passing``: others have them from
-    here meanwhile.
+    here meanwhile. ``reader``: somebody waits for them.
     """
 
     path: str
@@ -105,6 +105,7 @@ class Ask(NamedTuple):
     size: int
     part: str = ""
     passing: bool = False
+    reader: bool = False
 
 
 class Neighbours(Protocol):

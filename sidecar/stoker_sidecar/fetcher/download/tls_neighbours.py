@@ -17,7 +17,7 @@ from stoker_api.names import PEER_NAME
 from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Give, Having, Neighbours
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.piece_maps import MOST_PACKED, unpack_maps
-from stoker_sidecar.wire.small_files import SIZES, TOGETHER, parse_together, sizes_of
+from stoker_sidecar.wire.small_files import READER, SIZES, TOGETHER, parse_together, sizes_of
 from stoker_sidecar.wire.tls_sessions import asked
 
 # Bytes a second at which an answer comes at least.
@@ -39,7 +39,7 @@ class Waits(NamedTuple):
     it answers after 2 s at the latest. Both are less than for which one that fell silent is waited for: who did not
     answer once is asked again before.
 
-    None of them is a reader's to wait: who reads has what he asks for fetched from the source.
+    None of them is a reader's to wait: what does not come at once is fetched from the source for who reads.
     """
 
     connect: float = 2.0
@@ -134,7 +134,7 @@ class TlsNeighbours:
 def _query(ask: Ask) -> str:
     """Ask for a whole file by its path alone, as earlier releases know it."""
     if (ask.offset, ask.length) == (0, ask.size):
-        return urlencode({"path": ask.path})
+        return urlencode({"path": ask.path} | ({READER: ""} if ask.reader else {}))
     span = {"offset": ask.offset, "length": ask.length, "size": ask.size}
     return urlencode({"path": ask.path, "part": ask.part} | span)
 

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from stoker_sidecar.version.piece_maps import PieceMap, pack_maps
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.fetcher_protocol import Failed, Had, Have, Reach, Reached, Reply
 from stoker_sidecar.wire.peer_tls import FILE
-from stoker_sidecar.wire.small_files import MOST_BYTES, MOST_FILES, SIZES
+from stoker_sidecar.wire.small_files import MOST_BYTES, MOST_FILES, READER, SIZES
 from tests.fakes.kube import FakeKube
 from tests.support.peers import make_peer_secret
 from tests.support.ports import free_ports
@@ -330,6 +330,22 @@ async def test_who_comes_while_enough_is_being_given_is_told_to_ask_later(
             assert answer.status == 503
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
+
+
+async def test_who_reads_has_its_turn_while_as_much_as_may_be_is_given_to_warm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stoker_sidecar.agent.peer_files._TURN", 0.05)
+    application = files(tmp_path, limits=UploadLimits(8, 32_000_000))
+    (CachePaths(tmp_path).dataset(UID).version(DIGEST).tree / "larger").write_bytes(bytes(64_000_000))
+    where = f"/files/{UID}/{DIGEST}"
+    async with TestClient(TestServer(application)) as client, AsyncExitStack() as taken:
+        for _ in range(7):
+            await taken.enter_async_context(client.get(where, params={"path": "larger"}))
+        small = {"path": "train/a b+c%.jpg"}
+        for more, status in ({}, 503), ({READER: ""}, 200):
+            async with client.get(where, params=small | more) as answer:
+                assert answer.status == status
 
 
 async def test_who_asks_and_takes_nothing_loses_its_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

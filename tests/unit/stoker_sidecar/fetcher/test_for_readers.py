@@ -1,0 +1,154 @@
+"""What a reader waits for comes from another node that has it, if that gives it at once; else from the source."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker_sidecar.fetcher.download.for_readers import MOST_PATIENCE, REST, GiversForReaders, SourceTimes
+from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Having
+from stoker_sidecar.fetcher.download.node_division import Division
+from stoker_sidecar.fetcher.download.parts import CHUNK
+from stoker_sidecar.store.base import Body
+from stoker_sidecar.store.core.object_checksum import EtagTrust
+from stoker_sidecar.wire.fetcher_protocol import PEER_BYTES, PEER_WRONG
+from tests.fakes.object_store import MemoryStore
+from tests.support.cache_node import inode
+from tests.support.divided_nodes import ALL, Alone, begin, count_of, nodes
+from tests.support.divided_version import DividedVersion, PlayedNeighbours, open_divided
+from tests.support.waiting import eventually
+
+NEAR, FAR = "near:1", "far:1"
+CONTENT = {"a": b"a" * 1000, "b": b"b" * 3_000_000, "c": b"c" * 1000, "large": b"l" * (CHUNK + 1)}
+Gives = Callable[[str, Ask], bytes | Came | Exception]
+
+
+@asynccontextmanager
+async def reading(
+    folder: Path, gives: Gives | None = None, distances: tuple[int, ...] = (), **has: tuple[str, ...]
+) -> AsyncIterator[tuple[DividedVersion, PlayedNeighbours]]:
+    """Open a version of which two other nodes have what ``has`` says, and give the right bytes, or what ``gives``."""
+    async with open_divided(folder, CONTENT) as divided:
+        played = PlayedNeighbours(gives or divided.gives)
+        played.given.set()
+        division = Division(divided.digest, (FAR, NEAR), 0, distances=distances)
+        having = divided.others(division, played)
+        for peer, paths in has.items():
+            having.by_peer[f"{peer}:1"] = Having(divided.files(paths), 1)
+        fetching, path_of = divided.fetching, divided.fetching.version.manifest.path_of
+        givers = GiversForReaders(having, fetching.from_others, path_of, divided.clock)
+        givers.times.took(0.0)  # of the source, so that no test waits for long
+        fetching.bring_for_reader = givers.bring
+        yield divided, played
+
+
+async def read(divided: DividedVersion, path: str) -> bytes:
+    """Read all of a file, as a reader does."""
+    entry = divided.entry(path)
+    done = await divided.fetching.read(entry.ino, 0, entry.size)
+    return await asyncio.to_thread(Path(done.file).read_bytes)
+
+
+def from_source(divided: DividedVersion) -> list[str]:
+    return [get.path for get in divided.node.store.gets]
+
+
+@pytest.mark.parametrize("path", ["a", "b"])
+async def test_a_file_comes_from_a_node_that_has_it(tmp_path: Path, path: str) -> None:
+    async with reading(tmp_path, near=(path,)) as (divided, played):
+        assert await read(divided, path) == CONTENT[path]
+        assert from_source(divided) == []
+        assert played.asked == [(NEAR, Ask(path, 0, len(CONTENT[path]), len(CONTENT[path]), reader=True))]
+        assert count_of(divided.node, PEER_BYTES) == len(CONTENT[path])
+
+
+async def test_the_nearest_is_asked(tmp_path: Path) -> None:
+    async with reading(tmp_path, distances=(2, 1), near=("a",), far=("a",)) as (divided, played):
+        await read(divided, "a")
+        assert [peer for peer, _ in played.asked] == [NEAR]
+
+
+async def test_what_no_other_has_comes_from_the_source(tmp_path: Path) -> None:
+    async with reading(tmp_path, near=("b",)) as (divided, played):
+        assert await read(divided, "a") == CONTENT["a"]
+        assert played.asked == []
+
+
+async def test_no_reader_waits_for_a_large_file_of_another_node(tmp_path: Path) -> None:
+    async with reading(tmp_path, near=("large",)) as (divided, played):
+        assert await read(divided, "large") == CONTENT["large"]
+        assert played.asked == []
+
+
+@pytest.mark.parametrize("came", [Came.BUSY, Came.ABSENT, Came.NOTHING, b"", b"too long" * 1000, RuntimeError("over")])
+async def test_what_does_not_come_comes_from_the_source(tmp_path: Path, came: Any) -> None:
+    async with reading(tmp_path, lambda peer, ask: came, near=("a",)) as (divided, _):
+        assert await read(divided, "a") == CONTENT["a"]
+        assert from_source(divided) == ["a"]
+
+
+async def test_wrong_bytes_are_read_by_nobody(tmp_path: Path) -> None:
+    async with reading(tmp_path, lambda peer, ask: b"x" * ask.length, near=("a", "c")) as (divided, _):
+        divided.fetching.version.trust = EtagTrust(4, proven=True)
+        assert await read(divided, "a") == CONTENT["a"]
+        assert count_of(divided.node, PEER_WRONG) == 1
+
+
+async def test_who_keeps_a_reader_waiting_is_asked_for_none_for_a_while(tmp_path: Path) -> None:
+    async with reading(tmp_path, near=("a", "b", "c")) as (divided, played):
+        played.given.clear()
+        assert await read(divided, "c") == CONTENT["c"]
+        played.given.set()
+        await read(divided, "a")
+        assert [ask.path for _, ask in played.asked] == ["c"]
+        divided.now += REST
+        await read(divided, "b")
+        assert from_source(divided) == ["c", "a"]
+
+
+async def test_a_file_that_nothing_proves_comes_from_the_source(tmp_path: Path) -> None:
+    async with reading(tmp_path, near=("a",)) as (divided, played):
+        divided.fetching.version.trust = EtagTrust(1, doubtful=frozenset({"0" * 32}))
+        assert await read(divided, "a") == CONTENT["a"]
+        assert played.asked == []
+
+
+async def test_while_nodes_divide_a_version_readers_have_what_others_have_from_them(tmp_path: Path) -> None:
+    class Waiting(MemoryStore):
+        """Sends nothing until ``may_send``."""
+
+        may_send = asyncio.Event()
+
+        @asynccontextmanager
+        async def get_range(self, path: str, offset: int, length: int, **more: Any) -> AsyncIterator[Body]:
+            await self.may_send.wait()
+            async with super().get_range(path, offset, length, **more) as body:
+                yield body
+
+    class ForReadersAlone(Alone):
+        """Gives to readers, and to nobody who warms."""
+
+        async def bring(self, peer: str, ask: Ask, write: Callable[[bytes], None]) -> Came:
+            self.asked.append((peer, ask))
+            if not ask.reader:
+                return Came.BUSY
+            await asyncio.to_thread(write, CONTENT[ask.path])
+            return Came.WHOLE
+
+    store, neighbour = Waiting(), ForReadersAlone(ALL)
+    async with nodes(tmp_path, neighbour, CONTENT, count=1, store=store) as ((node,), digest):
+        await begin(node, digest, 0)
+        await eventually(lambda: bool(neighbour.asked))
+        assert await asyncio.wait_for(node.read(digest, inode(node, digest, "a"), 0, 1000), 10.0) == CONTENT["a"]
+        store.may_send.set()
+
+
+@pytest.mark.parametrize(("seconds", "patience"), [(0.0, 0.1), (0.02, 0.18), (10.0, MOST_PATIENCE)])
+def test_a_reader_waits_for_another_node_by_what_the_source_takes(seconds: float, patience: float) -> None:
+    times = SourceTimes()
+    assert times.patience == MOST_PATIENCE
+    times.took(seconds)
+    assert times.patience == pytest.approx(patience)
