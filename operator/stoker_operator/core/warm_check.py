@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from stoker_api.dataset import SchedulingMode
+from stoker_api.dataset_status import WarmForecast
 from stoker_api.meta import format_bytes, format_duration
 from stoker_operator.core import explain
 from stoker_operator.core.annotations import DatasetRequest, Refusal, format_datasets
@@ -166,12 +167,26 @@ def _unlisted(demand: PodDemand) -> list[str]:
 def _describe(missing: MissingData, demands: Sequence[PodDemand]) -> str:
     eta = _foreseen(demands) if missing.eta is None else f"{format_duration(missing.eta)} at the present rate"
     done = f"{missing.warm} of {missing.nodes} nodes that its pods need are warm"
-    return f"{done}; {format_bytes(missing.left_bytes)} left, {eta}"
+    return f"{done}; {format_bytes(missing.left_bytes)} left, {_from_source(demands)}{eta}"
+
+
+def _forecasts(demands: Sequence[PodDemand]) -> list[WarmForecast]:
+    """Return those of all Datasets that have one."""
+    datasets = {dataset.key: dataset for demand in demands for dataset in demand.datasets}
+    return [one.status.forecast for one in datasets.values() if one.status.forecast is not None]
+
+
+def _from_source(demands: Sequence[PodDemand]) -> str:
+    """Say how much of it the source is to send, and what that costs where prices are known; empty: nothing."""
+    some = _forecasts(demands)
+    size, costs = sum(one.origin_bytes for one in some), [one.cost for one in some if one.cost]
+    price = f" for about {' and '.join(costs)}" if costs else ""
+    return f"{format_bytes(size)} of it from the source{price}, " if size else ""
 
 
 def _foreseen(demands: Sequence[PodDemand]) -> str:
     """Say what the forecasts of the Datasets come to, where nothing moves yet."""
-    some = [dataset.status.forecast for demand in demands for dataset in demand.datasets if dataset.status.forecast]
+    some = _forecasts(demands)
     seconds = [one.seconds for one in some if one.seconds is not None]
     if not seconds or len(seconds) < len(some):
         return "the time is not known yet"

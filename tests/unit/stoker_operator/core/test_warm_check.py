@@ -94,6 +94,14 @@ class TestOutlook:
         assert verdict.outlook is Outlook.WAIT
         assert f"left, {said}; " in verdict.sentence
 
+    @pytest.mark.parametrize(("cost", "said"), [("1.08 USD", " for about 1.08 USD"), ("", "")])
+    def test_what_the_source_is_to_send_is_told_with_its_price(self, cost: str, said: str) -> None:
+        one = imagenet()
+        forecast = WarmForecast(origin_bytes=300, cost=cost, seconds=60)
+        foreseen = one.model_copy(update={"status": one.status.model_copy(update={"forecast": forecast})})
+        verdict = judged(make_workload(), cluster(10, dataset=foreseen))
+        assert f"left, 300 B of it from the source{said}, about 1m by the forecast; " in verdict.sentence
+
     def test_as_many_nodes_must_be_warm_as_the_pods_need(self) -> None:
         wide = make_workload(pod_set(count=2, cpu="3"))
         assert judged(wide, cluster(SIZE, 10)).outlook is Outlook.WAIT
