@@ -37,6 +37,8 @@ _WRITES_OF_ONE = 10  # that the operator may have to make for a node, at the rat
 _REPORT_SECONDS = 60.0
 _IDLE_SECONDS = 4.0
 _TOGETHER, _APART = 8, 0.5  # changes that are counted together, and seconds between two: each has passes of its own
+# Nodes on which a Dataset lies of which all pods are made, beside the 3 of most.
+_COPIES = (1, 10)
 _CHURN = 0.1 / 60  # of the nodes, a second
 _REVIEWS = 50.0  # a second
 _NODES_OF_ONE = 5  # for each Dataset of some nodes
@@ -279,12 +281,25 @@ class Measurement:
         self._row(PODS, "s from created to released, p50", (quantile(figures.released, 0.5),), "50 a second")
         self._row(PODS, "s from created to released, p99", (quantile(figures.released, 0.99),))
         self._row(PODS, "s from created to bound, p99", (quantile(figures.bound, 0.99),))
-        self._row(PODS, "% on warm nodes", (100 * figures.warm_share,))
+        self._row(PODS, "% on warm nodes", (100 * figures.warm_share,), "of Datasets with 3 replicas, in turn")
+        for copies in _COPIES:
+            await self._land(runs, copies)
         self._probes += 1
         rate = await runs.burst(f"probe-{self._probes:03d}", self.plane.pods)
         self._row(PODS, "released/s once warm", (rate,), f"{self.plane.pods:,} pods that wait for one Dataset")
         note = "with a gate of no meaning that a plain client takes off"
         self._row(PLAIN_CLIENT, "released/s once warm", (await runs.plain_burst(self.plane.pods),), note)
+
+    async def _land(self, runs: PodRuns, copies: int) -> None:
+        """Make as many pods of one Dataset that lies on so many nodes."""
+        name = f"copies-{copies:02d}"
+        await self.kube.create(DATASETS, shape.dataset(name, copies, probe=True))
+        await self.seen.until("a Dataset to be Ready", partial(self._is_ready, name), self._patience)
+        figures = await runs.stream([name], self.plane.pods)
+        note = f"{self.plane.pods:,} pods of one Dataset"
+        self._row(PODS, f"% on warm nodes, of which there are {copies}", (100 * figures.warm_share,), note)
+        await self.kube.delete(DATASETS, name, shape.WORK)
+        await self.seen.until("a Dataset to be gone", partial(self._is_gone, name), self._patience)
 
     async def _restart(self) -> None:
         """Kill the operator, and follow another one until it leads and has nothing to do any more."""

