@@ -115,6 +115,8 @@ Bucket and nodes are network namespaces on one bridge, each behind a line that t
 direction. Nodes are whole sidecars, each with an API server that plans for it as the operator does; they list first,
 and the time runs from the plan that has all of them warm the version until the last of them has it. They share this
 machine's cores, so lines are a twentieth of 1 Gbit/s, or three, and the last column says how busy the cores were.
+Where all *read it, cold*, two processes on each node read all files from that moment on, each node in an order of its
+own, and they are what is waited for.
 """,
     "herd": """\
 
