@@ -12,10 +12,9 @@ from stoker_sidecar.fetcher.download.for_readers import MOST_PATIENCE, REST, Giv
 from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Having
 from stoker_sidecar.fetcher.download.node_division import Division
 from stoker_sidecar.fetcher.download.parts import CHUNK
-from stoker_sidecar.store.base import Body
 from stoker_sidecar.store.core.object_checksum import EtagTrust
 from stoker_sidecar.wire.fetcher_protocol import PEER_BYTES, PEER_WRONG
-from tests.fakes.object_store import MemoryStore
+from tests.fakes.gated_store import GatedStore
 from tests.support.cache_node import inode
 from tests.support.divided_nodes import ALL, Alone, begin, count_of, nodes
 from tests.support.divided_version import DividedVersion, PlayedNeighbours, open_divided
@@ -117,17 +116,6 @@ async def test_a_file_that_nothing_proves_comes_from_the_source(tmp_path: Path) 
 
 
 async def test_while_nodes_divide_a_version_readers_have_what_others_have_from_them(tmp_path: Path) -> None:
-    class Waiting(MemoryStore):
-        """Sends nothing until ``may_send``."""
-
-        may_send = asyncio.Event()
-
-        @asynccontextmanager
-        async def get_range(self, path: str, offset: int, length: int, **more: Any) -> AsyncIterator[Body]:
-            await self.may_send.wait()
-            async with super().get_range(path, offset, length, **more) as body:
-                yield body
-
     class ForReadersAlone(Alone):
         """Gives to readers, and to nobody who warms."""
 
@@ -138,12 +126,12 @@ async def test_while_nodes_divide_a_version_readers_have_what_others_have_from_t
             await asyncio.to_thread(write, CONTENT[ask.path])
             return Came.WHOLE
 
-    store, neighbour = Waiting(), ForReadersAlone(ALL)
+    store, neighbour = GatedStore(), ForReadersAlone(ALL)
     async with nodes(tmp_path, neighbour, CONTENT, count=1, store=store) as ((node,), digest):
         await begin(node, digest, 0)
         await eventually(lambda: bool(neighbour.asked))
         assert await asyncio.wait_for(node.read(digest, inode(node, digest, "a"), 0, 1000), 10.0) == CONTENT["a"]
-        store.may_send.set()
+        store.let_all_go()
 
 
 @pytest.mark.parametrize(("seconds", "patience"), [(0.0, 0.1), (0.02, 0.18), (10.0, MOST_PATIENCE)])
