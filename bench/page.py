@@ -118,6 +118,13 @@ machine's cores, so lines are a twentieth of 1 Gbit/s, or three, and the last co
 Where all *read it, cold*, two processes on each node read all files from that moment on, each node in an order of its
 own, and they are what is waited for.
 """,
+    "faults": """\
+
+Nodes of one process, over the real TLS between them, warm 83 MB of small files and two large ones from a source behind
+a line of 8 MB/s, while each is read at random: in turn without faults and with them. Every second node answers wrongly
+half of the time (wrong, too few or too many bytes, nothing, silence, a broken connection, "busy", and maps of what it
+has that are not so), and in every second pair of runs one of these is gone for good after some seconds.
+""",
     "herd": """\
 
 Nothing here is measured: nodes, lines and the bucket are a model, event by event, with 1 Gbit/s a node and 10 Gbit/s

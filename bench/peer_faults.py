@@ -1,26 +1,17 @@
-"""What peers that lie, stall, break off and die cost: `python -m bench.peer_faults [FAULTS [NODES]]`.
+"""Pairs of warm-ups by the same nodes, without faults and with peers that lie, stall, break off and die.
 
-Nodes of one process warm the same data from a source behind a line of 8 MB/s, over the real TLS between them, without
-faults and with them in turn, until so many faults were made: every second node answers wrongly, half of the time, and
-in every second pair of runs the last of these is gone for good after some seconds. Each line has the seconds of the two
-runs; the last one says whether any byte or read was wrong, and the code it ends with is 1 then. All that is known is in
-a file after each pair; who interrupts it, or gives it so many seconds, is told of the pairs that were ended.
+Nodes of one process warm the same data from a source behind a line of 8 MB/s, over the real TLS between them, in turn
+without faults and with them: every second node answers wrongly, half of the time, and in every second pair the last of
+these is gone for good after some seconds. Pods read at random meanwhile.
 """
 
-import argparse
 import asyncio
-import json
-import logging
 import random
-import signal
-import sys
 import tempfile
-import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 
 from bench.faulty_peers import FaultyRun, run_faulty, some_objects
 
@@ -30,7 +21,7 @@ _SMALL, _SIZE, _LARGE = 2000, 10_000, (40 * 2**20, 20 * 2**20)
 _WRONG, _DIES_WITHIN = 0.5, 8.0
 # Seconds for one run at most: ten times what one takes. One that takes longer is a failure.
 _MOST_SECONDS = 300.0
-_RESULTS = Path(__file__).resolve().parent / "results" / "peer-faults.json"
+_MOST_OVER = 3
 
 
 @dataclass(frozen=True)
@@ -48,9 +39,10 @@ class Pair:
 
 @dataclass(frozen=True)
 class Summary:
-    """What came of the pairs so far; ``over``: runs that took too long."""
+    """What came of the pairs so far; ``total``: bytes of the data; ``over``: runs that took too long."""
 
     pairs: Sequence[Pair]
+    total: int
     over: int = 0
 
     @property
@@ -73,76 +65,21 @@ class Summary:
         """Reads in all."""
         return sum(pair.good.reads + pair.bad.reads for pair in self.pairs)
 
-    @property
-    def is_good(self) -> bool:
-        """Tell whether nothing was wrong, and all runs came to their end."""
-        return self.wrong + self.failed + self.over == 0
 
-    def json(self) -> str:
-        """Return all figures."""
-        told = {"faults": self.faults.total(), "kinds": dict(self.faults), "wrong_files": self.wrong}
-        told |= {"failed_reads": self.failed, "reads": self.reads, "runs_over_time": self.over}
-        pairs = [
-            {"good": one.good.seconds, "bad": one.bad.seconds, "ratio": one.ratio, "faults": one.bad.faults.total()}
-            for one in self.pairs
-        ]
-        return json.dumps(told | {"seconds": pairs}, indent=1)
-
-    def lines(self) -> list[str]:
-        """Return the same for people."""
-        kinds = ", ".join(f"{count} {kind}" for kind, count in self.faults.most_common())
-        ratios = [pair.ratio for pair in self.pairs]
-        times = "no pair was ended"
-        if ratios:
-            times = f"time {sum(ratios) / len(ratios):.2f} x on average, {max(ratios):.2f} x at most"
-        over = f"; {self.over} runs took more than {_MOST_SECONDS:.0f} s" if self.over else ""
-        return [
-            f"{self.faults.total()} faults in {len(self.pairs)} pairs of runs ({kinds})",
-            f"{self.wrong} wrong files, {self.failed} failed of {self.reads} reads; {times}{over}",
-        ]
-
-
-def parser() -> argparse.ArgumentParser:
-    """Return the command line's."""
-    top = argparse.ArgumentParser(prog="python -m bench.peer_faults", description=__doc__.splitlines()[0])
-    top.add_argument("faults", nargs="?", type=int, default=10_000, help="so many in all (default: %(default)s)")
-    top.add_argument("nodes", nargs="?", type=int, default=4, help="every second one is faulty (%(default)s)")
-    top.add_argument("--seed", type=int, default=1, help="of the first pair of runs (%(default)s)")
-    top.add_argument(
-        "--seconds", type=float, default=3600.0, metavar="S", help="begin no pair of runs after so many (%(default)s)"
-    )
-    top.add_argument("--json", type=Path, default=_RESULTS, help="where the figures go after each pair (bench/results)")
-    return top
-
-
-def main() -> int:
-    """Print one line a pair of runs; 1 where bytes or reads were wrong, or a run took too long."""
-    options = parser().parse_args()
-    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)  # it tells of each connection that breaks off
-    signal.signal(signal.SIGTERM, _interrupted)
-    summary = Summary(())
-    try:
-        for summary in _summaries(options.faults, options.nodes, options.seed, options.seconds):
-            _keep(summary, options.json)
-    except KeyboardInterrupt:
-        print("interrupted:")
-    print("\n".join(summary.lines()))
-    return int(not summary.is_good)
-
-
-def _summaries(faults: int, nodes: int, seed: int, seconds: float) -> Iterator[Summary]:
-    """Run pairs; yield what is known after each."""
-    objects, began = some_objects(_SMALL, _SIZE, _LARGE), time.monotonic()
-    total, summary = sum(map(len, objects.values())), Summary(())
-    while summary.faults.total() < faults and time.monotonic() - began < seconds:
+def summaries(faults: int, nodes: int, say: Callable[[str], None]) -> Iterator[Summary]:
+    """Run pairs until so many faults were made, or runs come to no end; yield what is known after each."""
+    objects, seed = some_objects(_SMALL, _SIZE, _LARGE), 1
+    total = sum(map(len, objects.values()))
+    summary = Summary((), total)
+    while summary.faults.total() < faults and summary.over < _MOST_OVER:
         try:
             pair = _pair(objects, nodes, seed)
         except TimeoutError:
-            summary = Summary(summary.pairs, summary.over + 1)
-            print(f"a run with seed {seed} took more than {_MOST_SECONDS:.0f} s", flush=True)
+            summary = replace(summary, over=summary.over + 1)
+            say(f"a run with seed {seed} took more than {_MOST_SECONDS:.0f} s")
         else:
-            summary = Summary((*summary.pairs, pair), summary.over)
-            print(_line(pair, nodes, total, summary.faults.total()), flush=True)
+            summary = replace(summary, pairs=(*summary.pairs, pair))
+            say(_line(pair, nodes, total, summary.faults.total()))
         yield summary
         seed += 1
 
@@ -173,18 +110,3 @@ def _line(pair: Pair, nodes: int, total: int, so_far: int) -> str:
 
 def _told(run: FaultyRun, total: int) -> str:
     return f"{run.seconds:5.1f} s and {run.sent / total:.2f} x the data ({run.again} asked for again)"
-
-
-def _keep(summary: Summary, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    whole = path.with_name(f"{path.name}.new")
-    whole.write_text(summary.json())
-    whole.replace(path)
-
-
-def _interrupted(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
-if __name__ == "__main__":
-    sys.exit(main())

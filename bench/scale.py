@@ -161,6 +161,7 @@ class Scale:
     plane: Plane
     sharing: Sharing
     herd: HerdSize
+    faults: int  # of neighbours
 
 
 def sized(
@@ -210,6 +211,7 @@ _QUICK = Scale(
     plane=Plane((100,), everywhere=4, changes=4, churn_seconds=10.0, pods=50, probes=2),
     sharing=Sharing((2,), (SharedCorpus("100 files of 100 KiB", Corpus(100, SMALL_BYTES, 4), 100),)),
     herd=HerdSize(64, 256),
+    faults=100,
 )
 # Of 1 Gbit/s a twentieth, or three: two cores have all nodes' work to do, and the bucket's.
 _SHARING = Sharing(
@@ -262,6 +264,7 @@ _DEFAULT = Scale(
     plane=Plane((100, 500, 1_000), everywhere=20, changes=6, churn_seconds=20.0, pods=200, probes=3),
     sharing=_SHARING,
     herd=HerdSize(500, 500),
+    faults=1_000,
 )
 _FULL = Scale(
     repeats=5,
@@ -305,6 +308,7 @@ _FULL = Scale(
     plane=Plane((100, 500, 1_000, 2_500, 5_000), everywhere=20, changes=10, churn_seconds=60.0, pods=1_000, probes=5),
     sharing=replace(_SHARING, corpora=(*_SHARING.corpora, _LARGER)),
     herd=HerdSize(500, 2_000),
+    faults=10_000,
 )
 # Sizes at which a workload takes some minutes and the figures that matter have several samples each.
 _BRIEF = replace(
