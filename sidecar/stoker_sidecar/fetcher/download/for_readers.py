@@ -20,6 +20,8 @@ REST, LONGEST_REST = 0.5, 8.0
 # that is not known. On a machine with too few processors both take ten times as long, and who gave up after a tenth of
 # a second had 1.9 x the data from the source for four nodes, and 1.1 x so.
 _LEAST_PATIENCE, MOST_PATIENCE, _TIMES_SOURCE = 0.1, 1.0, 4.0
+# Asked of one node at a time: it gives 16 to all others together, and who waits for its turn there has waited in vain.
+_AT_ONCE = 4
 # How much of an average the last one is.
 _WEIGHT = 0.1
 
@@ -51,6 +53,7 @@ class GiversForReaders:
     clock: Callable[[], float]
     waiting: int = 0  # readers' files that another node is asked for at the moment
     times: SourceTimes = field(default_factory=SourceTimes)
+    _turns: dict[str, asyncio.Semaphore] = field(default_factory=dict)
     _rests: dict[str, float] = field(default_factory=dict)  # how long the last one was
     _rests_until: dict[str, float] = field(default_factory=dict)
 
@@ -68,17 +71,19 @@ class GiversForReaders:
 
     async def _bring(self, entry: Entry, peer: str) -> bool:
         """Have it come from that node; tell whether it is here."""
-        came = Came.NOTHING
+        came, turns = Came.USELESS, self._turns.setdefault(peer, asyncio.Semaphore(_AT_ONCE))
         self.waiting += 1
         try:
-            async with asyncio.timeout(self.times.patience):
-                came = await self._take(entry, peer)
+            async with asyncio.timeout(self.times.patience), turns:
+                if self._may_give(peer, entry.ino, self.clock()):  # it may have kept others waiting meanwhile
+                    came = Came.NOTHING  # until now it was not that node that was waited for
+                    came = await self._take(entry, peer)
         except TimeoutError:
             pass
         finally:
             self.waiting -= 1
         self._note(peer, came)
-        return came is Came.WHOLE or self.taking.is_here(entry)
+        return self.taking.is_here(entry)
 
     async def _take(self, entry: Entry, peer: str) -> Came:
         neighbours = self.having.neighbours

@@ -22,6 +22,8 @@ from tests.support.waiting import eventually
 
 NEAR, FAR = "near:1", "far:1"
 CONTENT = {"a": b"a" * 1000, "b": b"b" * 3_000_000, "c": b"c" * 1000, "large": b"l" * (CHUNK + 1)}
+MANY = tuple(f"many/{number}" for number in range(0, 12, 2))  # the others may be read ahead
+CONTENT |= {f"many/{number}": bytes([number]) * 1000 for number in range(12)}
 Gives = Callable[[str, Ask], bytes | Came | Exception]
 
 
@@ -106,6 +108,15 @@ async def test_who_keeps_a_reader_waiting_is_asked_for_none_for_a_while(tmp_path
         divided.now += REST
         await read(divided, "b")
         assert from_source(divided) == ["c", "a"]
+
+
+async def test_a_node_is_asked_for_a_few_at_a_time_and_not_blamed_for_the_others(tmp_path: Path) -> None:
+    async with reading(tmp_path, near=MANY) as (divided, played):
+        played.given.clear()
+        reads = [asyncio.create_task(read(divided, path)) for path in MANY]
+        await eventually(lambda: set(MANY) <= set(from_source(divided)))
+        assert len(played.asked) == 4
+        assert [await one for one in reads] == [CONTENT[path] for path in MANY]
 
 
 async def test_a_file_that_nothing_proves_comes_from_the_source(tmp_path: Path) -> None:
