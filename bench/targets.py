@@ -270,6 +270,10 @@ TARGETS: Sequence[Target] = (
         machine=LONE_WEBHOOK,
     ),
     _at_least("plane-warm", "control-plane", "pods land on warm nodes", 100, "% on warm nodes", "pods"),
+    _at_least(
+        "plane-warm-1", "control-plane", "where one node is warm", 100, "% on warm nodes, of which there are 1", "pods"
+    ),
+    _at_least("plane-warm-10", "control-plane", "where ten are", 100, "% on warm nodes, of which there are 10", "pods"),
     replace(
         _at_least("plane-releases", "control-plane", "releases", 200, "released/s once warm", "pods"),
         machine=PLAIN_CLIENT,
