@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from stoker_api.meta import Model
+from stoker_api.node_hardware import NodeHardware
 from stoker_api.node_workload import NodeWorkload
-from stoker_api.nodecache import NodeHardware
 
 # Beside each other in the folder of one mount, below ``default_runs``.
 FIGURES_SOCKET = "figures.sock"

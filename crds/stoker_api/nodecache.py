@@ -13,6 +13,7 @@ from stoker_api.dataset_status import SkippedKeys
 from stoker_api.goodput import MOST_ENDED, EndedPod
 from stoker_api.meta import Condition, Model, PrinterColumn, Resource, ShortMessage
 from stoker_api.node_dataset import NodeDataset
+from stoker_api.node_hardware import NodeHardware
 from stoker_api.node_storage import MOST_MOUNTS, CacheFolder, NodeMount
 from stoker_api.node_workload import MOST_WORKLOADS, NodeWorkload
 from stoker_api.origin import MOST_ORIGINS, NodeOrigin, OriginShare
@@ -29,7 +30,6 @@ REPORT_SECONDS = 2  # between two reports in which only figures moved: what an e
 MOST_REPORT_SECONDS = 86_400
 
 MOST_NODE_PLUGINS = 32
-MOST_DISKS = 16  # of status.hardware
 
 
 class NodePhase(StrEnum):
@@ -208,28 +208,6 @@ class NodeDatasetStatus(Model):
     memory: Annotated[
         PinnedMemory | None, Field(description="What of `cache.memory` is in memory; absent: it asks for none.")
     ] = None
-
-
-class NodeDisk(Model):
-    """What a cache folder lies on."""
-
-    path: Annotated[str, Field(max_length=4096)]
-    kind: Annotated[str, Field(description="NVMe, SSD, HDD, Memory; Unknown: not told by the kernel.", max_length=40)]
-
-
-class NodeHardware(Model):
-    """The machine, as its sidecar sees it; what is absent is not known."""
-
-    memory_bytes: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
-    cpus: int | None = None
-    gpus: Annotated[int | None, Field(description="GPUs and accelerators for training among its PCI devices.")] = None
-    network_bytes_per_second: Annotated[
-        int | None, Field(json_schema_extra=_INT64, description="Of the fastest interface that is up.")
-    ] = None
-    disks: Annotated[
-        tuple[NodeDisk, ...],
-        Field(description="What its cache folders lie on.", max_length=MOST_DISKS, json_schema_extra=_ATOMIC),
-    ] = ()
 
 
 class NodePlugin(Model):

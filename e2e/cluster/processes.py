@@ -127,7 +127,7 @@ def wait_for(
             raise NotReadyError(f"Waited for {what}, but the process ended", log, tail(log) if log else "")
         if time.monotonic() > deadline:
             raise NotReadyError(f"Waited {seconds:.0f} s for {what} in vain", log, tail(log) if log else "")
-        time.sleep(poll_seconds)
+        time.sleep(poll_seconds)  # a process and its log tell nobody when they change
 
 
 def answers(url: str, *, refusal_counts: bool = False) -> bool:

@@ -26,7 +26,7 @@ report = TrainingReport(rank=0, world_size=1)
 
 def loaded():
     for batch in batches(sampler, 10):
-        time.sleep(0.03)
+        time.sleep(0.03)  # what decoding takes, of the training that is played
         yield [names[sample].read_bytes() for sample in batch]
 
 began, computed = time.monotonic(), 0.0
@@ -36,7 +36,7 @@ for epoch in range(1000):
     report.say(phase="Training", epoch=epoch)
     for batch in report.loader(loaded(), batch_size=10):
         came = time.monotonic()
-        time.sleep(0.04)
+        time.sleep(0.04)  # its step: less than its loader takes, so that it waits
         computed += time.monotonic() - came
     print(1 - computed / (time.monotonic() - began), flush=True)
 """

@@ -24,7 +24,7 @@ names = sorted(pathlib.Path("/data/train").glob("*/*"))
 for order in json.loads(pathlib.Path("/orders/orders.json").read_text()):
     for sample in order:
         names[sample].read_bytes()
-        time.sleep(0.005)
+        time.sleep(0.005)  # the step of the training that is played
 """
 
 

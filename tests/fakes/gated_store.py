@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from stoker_sidecar.store.base import Body
 from tests.fakes.object_store import MemoryStore
@@ -18,26 +19,14 @@ class GatedStore(MemoryStore):
     waiting: int = 0
 
     @asynccontextmanager
-    async def get_range(
-        self,
-        path: str,
-        offset: int,
-        length: int,
-        *,
-        if_match: str,
-        version_id: str = "",
-        whole: bool = False,
-        ahead: int = 0,
-    ) -> AsyncIterator[Body]:
+    async def get_range(self, path: str, offset: int, length: int, **more: Any) -> AsyncIterator[Body]:
         """Answer once it is let go."""
         self.waiting += 1
         try:
             await self.gate.acquire()
         finally:
             self.waiting -= 1
-        async with super().get_range(
-            path, offset, length, if_match=if_match, version_id=version_id, whole=whole, ahead=ahead
-        ) as body:
+        async with super().get_range(path, offset, length, **more) as body:
             yield body
 
     async def let_go(self, count: int) -> None:

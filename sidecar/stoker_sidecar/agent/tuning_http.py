@@ -9,8 +9,8 @@ from typing import Any
 
 from aiohttp import web
 
+from stoker_api.node_hardware import NodeHardware
 from stoker_api.node_workload import NodeWorkload
-from stoker_api.nodecache import NodeHardware
 from stoker_api.workload_totals import workload_totals
 from stoker_sidecar.agent.core.history_rows import HistoryKind
 from stoker_sidecar.agent.node_learning import NodeLearning

@@ -1,6 +1,6 @@
 """The machine as its NodeCache shows it. Pure."""
 
-from stoker_api.nodecache import MOST_DISKS, NodeDisk, NodeHardware
+from stoker_api.node_hardware import MOST_DISKS, NodeDisk, NodeHardware
 from stoker_sidecar.linux.hardware import Machine
 
 

@@ -13,13 +13,13 @@ from stoker_api.goodput import EndedPod
 from stoker_api.meta import Condition, format_bytes, shortened
 from stoker_api.names import ConditionType, Reason
 from stoker_api.node_dataset import NodeDataset
+from stoker_api.node_hardware import NodeHardware
 from stoker_api.node_storage import CacheFolder, NodeMount
 from stoker_api.node_workload import NodeWorkload
 from stoker_api.nodecache import (
     NodeCacheStatus,
     NodeDatasetStatus,
     NodeError,
-    NodeHardware,
     NodeOrderPlugin,
     NodePhase,
     NodePlugin,
