@@ -134,9 +134,9 @@ class Writer:
         _count(kind, "create")
         return made
 
-    async def merge(self, kind: Kind, name: str, namespace: str, patch: Object) -> Object:
-        """Change the fields in ``patch`` (RFC 7386). Raises NotFound."""
-        written = await self._writing.patch(kind, name, patch, namespace)
+    async def merge(self, kind: Kind, name: str, namespace: str, patch: Object, subresource: str = "") -> Object:
+        """Change the fields in ``patch`` (RFC 7386). Raises NotFound, and Conflict when it names another UID."""
+        written = await self._writing.patch(kind, name, patch, namespace, subresource=subresource)
         _count(kind, "patch")
         return written
 

@@ -175,7 +175,7 @@ class _Pass:
             else require_nodes(pod.affinity, nodes)
         )
         sentence = explain.released(demand, warmths, way_out)
-        return Release(pod, Reason.RELEASED, sentence, demand.mode, affinity, warmths)
+        return Release(pod, Reason.RELEASED, sentence, demand.mode, affinity, warmths, booked if way_out else "")
 
     def _doubt(self, pod: PodView, booked: str, chosen: Sequence[str]) -> str:
         """Say why the scheduler may find that the chosen nodes do not do; empty when there is no reason to think so."""

@@ -98,7 +98,9 @@ def released(demand: PodDemand, nodes: Sequence[NodeWarmth], way_out: str = "") 
     shown = ", ".join(f"{one.node} {one.warmth.percent} %" for one in nodes[:_SHOWN])
     more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
     where = (
-        f"released with a preference for {shown}{more}, since {way_out}" if way_out else f"released to {shown}{more}"
+        f"released to be tried on {nodes[0].node} first, with a preference for {shown}{more}, since {way_out}"
+        if way_out
+        else f"released to {shown}{more}"
     )
     return f"warm: {demand.names}; {where}"
 

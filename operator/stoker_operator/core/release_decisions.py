@@ -37,7 +37,8 @@ class Hold:
 class Release:
     """The decision that a pod goes.
 
-    ``affinity`` is the whole new affinity, None when it stays as it is; ``nodes`` the best first.
+    ``affinity`` is the whole new affinity, None when it stays as it is; ``nodes`` the best first. ``nominated``: the
+    node that the scheduler is to try before all others, empty for none.
     """
 
     pod: PodView
@@ -46,6 +47,7 @@ class Release:
     mode: SchedulingMode
     affinity: Mapping[str, Any] | None = None
     nodes: tuple[NodeWarmth, ...] = ()
+    nominated: str = ""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,9 @@ class Releases:
             else require_nodes(pod.affinity, nodes)
         )
         sentence = explain.released(demand, warmths, way_out)
-        return Release(pod, Reason.RELEASED, sentence, demand.mode, affinity, warmths)
+        # Of what is preferred the scheduler scores a sample, from 100 nodes on; what is nominated it tries first.
+        nominated = booked if way_out else ""
+        return Release(pod, Reason.RELEASED, sentence, demand.mode, affinity, warmths, nominated)
 
     def cold(self, pod: PodView, demand: PodDemand, place: Place, missing: str = "") -> Release:
         """Let a pod go although nothing is warm enough, or has room; it is booked where it is likely to land."""

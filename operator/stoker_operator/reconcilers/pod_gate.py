@@ -11,7 +11,7 @@ from stoker_api.names import Reason
 from stoker_api.release import ReleaseNode, ReleaseRecord
 from stoker_api.times import format_time
 from stoker_kube.api import Object
-from stoker_kube.errors import Conflict, NotFound
+from stoker_kube.errors import Conflict, Forbidden, Invalid, NotFound
 from stoker_kube.events import EventLevel, EventRecorder, ObjectRef
 from stoker_kube.resources import PODS
 from stoker_operator import metrics
@@ -175,12 +175,27 @@ class PodGate:
         # Before it is written: should the answer get lost, the pod may be on its way.
         self._book.note(pod.uid, _nodes(release), self._clock())
         try:
+            if release.nominated:
+                await self._nominate(pod, release.nominated)
             released = await self._patch(pod, release_patch(release, self._clock()))
         finally:
             self._give_up(going)
         if released:
             log.info("released pod %s: %s", pod.key, release.sentence)
             self._tell(pod, release.reason, release.sentence)
+
+    async def _nominate(self, pod: PodView, node: str) -> None:
+        """Have the scheduler try this node before all others. While the gate is on: it tries as soon as that is off.
+
+        Without it the preference is there still: the pod is not held for it.
+        """
+        body: Object = {"metadata": {"uid": pod.uid} if pod.uid else {}, "status": {"nominatedNodeName": node}}
+        try:
+            await self._writer.merge(PODS, pod.name, pod.namespace, body, subresource="status")
+        except (NotFound, Conflict):
+            return  # it is gone, of which its release tells
+        except (Forbidden, Invalid) as error:
+            log.warning("node %s could not be nominated for pod %s: %s", node, pod.key, error)
 
     def _is_up(self, release: Release) -> bool:
         """Tell whether the node on which a pod is booked is there still: its turn may come late."""

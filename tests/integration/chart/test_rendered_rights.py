@@ -60,3 +60,9 @@ def test_rights_to_kueues_objects_are_given_where_they_are_used(enabled: Any, th
     assert ("stoker-operator-queues" in policies) == wanted
     assert {verb for rule in of_kueue for verb in rule["verbs"]} <= {"list", "watch", "patch"}
     assert all("/status" in one for rule in of_kueue if "patch" in rule["verbs"] for one in rule["resources"])
+
+
+def test_each_policy_is_bound(rendered: list[dict[str, Any]]) -> None:
+    policies = sorted(one["metadata"]["name"] for one in of_kind(rendered, "ValidatingAdmissionPolicy"))
+    bindings = of_kind(rendered, "ValidatingAdmissionPolicyBinding")
+    assert sorted(one["spec"]["policyName"] for one in bindings) == policies

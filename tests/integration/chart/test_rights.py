@@ -162,6 +162,33 @@ def test_the_operator_may_write_no_pod_that_its_gate_does_not_hold(api: Api, hel
     assert (status, "only pods that its own scheduling gate holds" in sentence) == (422, True)
 
 
+def test_the_operator_may_nominate_a_node_for_a_pod_that_its_gate_holds(api: Api, held: str) -> None:
+    assert api.patch_pod(held, {"status": {"nominatedNodeName": "a"}}, "pod/status") == (200, "")
+
+
+@pytest.mark.parametrize(
+    ("patch", "words"),
+    [
+        ({"status": {"phase": "Succeeded"}}, "only the nominated node"),
+        ({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}, "only the nominated node"),
+        ({"status": {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}]}}, "only the nominated node"),
+        ({"status": {"message": "evil"}}, "only the nominated node"),
+        ({"metadata": {"labels": {"team": "b"}}}, "may not write its labels"),
+        ({"metadata": {"annotations": {"note": "changed"}}}, "may not write its annotations"),
+        ({"metadata": {"annotations": {"more": "x"}}}, "may not write its annotations"),
+        ({"metadata": {"finalizers": ["a.example/b"]}}, "may not write its finalizers"),
+    ],
+)
+def test_of_a_held_pods_status_the_operator_may_write_nothing_else(api: Api, held: str, patch: Any, words: str) -> None:
+    status, sentence = api.patch_pod(held, patch, "pod/status")
+    assert (status, words in sentence) == (422, True)
+
+
+def test_the_operator_may_nominate_no_node_for_a_pod_that_its_gate_does_not_hold(api: Api, held: str) -> None:
+    status, sentence = api.patch_pod(held, {"status": {"nominatedNodeName": "a"}}, "free/status")
+    assert (status, "only for pods that its own scheduling gate holds" in sentence) == (422, True)
+
+
 def test_the_operator_may_make_the_job_of_a_training_job_in_its_namespace(api: Api, namespace: str) -> None:
     assert api.may_create(OPERATOR, "jobs", job(namespace, ownerReferences=owner("job"))) == (201, "")
 

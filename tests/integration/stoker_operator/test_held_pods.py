@@ -93,12 +93,14 @@ async def test_a_cold_dataset_of_no_replicas_is_warmed_where_the_held_pod_may_ru
     assert sidecar.node in str(pod["spec"]["affinity"])
 
 
-async def test_one_warm_node_is_preferred_and_not_required(world: World) -> None:
+async def test_one_warm_node_is_nominated_and_preferred_and_not_required(world: World) -> None:
     sidecar = await add_roomy_node(world)
     sidecar.share = 1.0
     await world.add_dataset()
     await add_held_pod(world)
-    affinity = (await world.until(PODS, "pod", is_released))["spec"]["affinity"]["nodeAffinity"]
+    pod = await world.until(PODS, "pod", is_released)
+    assert pod["status"]["nominatedNodeName"] == sidecar.node
+    affinity = pod["spec"]["affinity"]["nodeAffinity"]
     assert "requiredDuringSchedulingIgnoredDuringExecution" not in affinity
     assert sidecar.node in str(affinity["preferredDuringSchedulingIgnoredDuringExecution"])
 

@@ -108,7 +108,7 @@ def _is_held(pod: Object) -> bool:
     return any(gate["name"] == names.GATE_WARM for gate in pod["spec"].get("schedulingGates") or ())
 
 
-@pytest.mark.expected_logs("failed, trying again")
+@pytest.mark.expected_logs("failed, trying again", "could not be nominated")
 @settings(max_examples=300, deadline=None)
 @given(steps=st.lists(STEP, max_size=40))
 def test_every_held_pod_goes_once_there_is_a_warm_node_with_room(steps: list[str | KubeError]) -> None:

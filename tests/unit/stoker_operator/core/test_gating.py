@@ -38,7 +38,10 @@ def test_a_pod_that_prefers_it_may_go_elsewhere_when_no_other_warm_node_has_room
     release = only_release(decide_releases(view, NOW))
     assert (release.reason, preferred(release)) == (Reason.RELEASED, [(100, "a")])
     assert "required" not in str(release.affinity)
-    assert release.sentence.endswith("a preference for a 100 %, since no other warm node has room to spare")
+    assert release.nominated == "a"
+    assert release.sentence.endswith(
+        "to be tried on a first, with a preference for a 100 %, since no other warm node has room to spare"
+    )
 
 
 def test_a_pod_that_prefers_it_must_go_to_a_warm_node_while_there_is_one_to_spare() -> None:

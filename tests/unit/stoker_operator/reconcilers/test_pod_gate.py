@@ -33,6 +33,24 @@ async def test_a_released_pod_loses_our_gate_and_gets_affinity_and_record(world:
     assert (record["reason"], record["nodes"][0]["name"]) == ("Released", "a")
 
 
+async def test_the_one_warm_node_is_nominated_before_the_gate_is_off(world: World) -> None:
+    await world.add_pod()
+    world.warm()
+    with mock.patch.object(world.kube, "patch", wraps=world.kube.patch) as patch:
+        await world.step()
+    assert [call.kwargs.get("subresource") for call in patch.await_args_list] == ["status", None]
+    assert (await world.pod())["status"]["nominatedNodeName"] == "a"
+
+
+@pytest.mark.expected_logs("could not be nominated")
+async def test_a_pod_goes_although_its_node_may_not_be_nominated(world: World) -> None:
+    await world.add_pod()
+    world.warm()
+    world.kube.fail_next("patch", PODS, Forbidden(403, "Forbidden", "a policy says no"))
+    await world.step()
+    assert not (await world.pod())["spec"]["schedulingGates"]
+
+
 async def test_a_pod_of_another_controller_is_marked_waits_for_it_and_then_counts_from_there(world: World) -> None:
     await world.add_pod_with(("other", names.GATE_WARM), **{names.ANNOTATION_MAX_WAIT: "90s"})
     world.warm(0.5)
@@ -146,18 +164,19 @@ async def test_a_pod_that_vanished_is_no_error(world: World) -> None:
         Unavailable(500, "InternalError", "failed calling webhook"),
     ],
 )
-@pytest.mark.expected_logs("release of pod vision/p failed, trying again")
+@pytest.mark.expected_logs("release of pod vision/p failed, trying again", "could not be nominated")
 async def test_a_pod_that_cannot_be_released_is_told_and_keeps_no_room_from_others(
     world: World, error: KubeError
 ) -> None:
     world.state.nodes.put("a", node("a", slots=1))
     await world.add_pod()
     world.warm()
-    world.kube.fail_next("patch", PODS, error)
+    world.kube.refuse("patch", PODS, error)
     again = await world.step()
     assert again is not None
     assert 0 < again <= 2.0
     assert ("p", "Warning", "WriteFailed") in world.events.seen
+    world.kube.allow("patch", PODS)
     await world.add_pod("later", cpu="1")
     await world.step()
     assert "schedulingGates" in (await world.pod())["spec"]
