@@ -285,8 +285,11 @@ class Measurement:
         for copies in _COPIES:
             await self._land(runs, copies)
         self._probes += 1
+        before = await self._meters.read()
         rate = await runs.burst(f"probe-{self._probes:03d}", self.plane.pods)
-        self._row(PODS, "released/s once warm", (rate,), f"{self.plane.pods:,} pods that wait for one Dataset")
+        wrote = (await self._meters.since(before)).operator_wrote()
+        note = f"{self.plane.pods:,} pods that wait for one Dataset; from their making on the operator wrote {wrote}"
+        self._row(PODS, "released/s once warm", (rate,), note)
         note = "with a gate of no meaning that a plain client takes off"
         self._row(PLAIN_CLIENT, "released/s once warm", (await runs.plain_burst(self.plane.pods),), note)
 

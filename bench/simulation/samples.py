@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -35,6 +36,15 @@ def parse(text: str, names: Iterable[str]) -> list[Sample]:
 def total(samples: Iterable[Sample], name: str, fits: Callable[[Labels], bool] = lambda labels: True) -> float:
     """Return the sum of a name's values over the series whose labels fit."""
     return sum(one.value for one in samples if one.name == name and fits(one.labels))
+
+
+def by_label(samples: Iterable[Sample], name: str, label: str) -> Counter[str]:
+    """Return a name's values, whole numbers, summed by what their series say for one label."""
+    sums = Counter[str]()
+    for one in samples:
+        if one.name == name:
+            sums[one.labels.get(label, "")] += round(one.value)
+    return sums
 
 
 def worst_bucket(before: Sequence[Sample], after: Sequence[Sample], name: str, fits: Callable[[Labels], bool]) -> float:

@@ -8,11 +8,12 @@ from bench.measure import cpu_seconds
 from bench.simulation.cluster import NAME, SimulatedCluster
 from bench.simulation.operator_process import OperatorProcess
 from bench.simulation.playing import Player
-from bench.simulation.samples import Sample, parse, total, worst_bucket
+from bench.simulation.samples import Sample, by_label, parse, total, worst_bucket
 from e2e.cluster.processes import owned_by
 
 _REQUESTS = "apiserver_request_total"
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE", "APPLY"})
+_WRITTEN = "stoker_writes_total"
 _BLOCKED = "stoker_loop_blocked_seconds"
 
 
@@ -48,7 +49,13 @@ class Span:
     @property
     def operator_writes(self) -> float:
         """Objects that the operator wrote."""
-        return total(self.after.operator, "stoker_writes_total") - total(self.before.operator, "stoker_writes_total")
+        return total(self.after.operator, _WRITTEN) - total(self.before.operator, _WRITTEN)
+
+    def operator_wrote(self) -> str:
+        """Say in words which kinds of objects the operator wrote, the most first."""
+        written = by_label(self.after.operator, _WRITTEN, "kind")
+        written.subtract(by_label(self.before.operator, _WRITTEN, "kind"))
+        return ", ".join(f"{count:,} {kind}s" for kind, count in written.most_common() if count > 0)
 
     @property
     def reports(self) -> int:

@@ -9,7 +9,7 @@ from bench.simulation import shape
 from bench.simulation.operator_process import is_quiet
 from bench.simulation.played_node import BYTES, Pace, PlayedNode, nonsense, version_of
 from bench.simulation.reviews import review_of
-from bench.simulation.samples import Sample, parse, quantile, total, worst_bucket
+from bench.simulation.samples import Sample, by_label, parse, quantile, total, worst_bucket
 from bench.simulation.shape import Temper
 from bench.simulation.sightings import SeenDataset, SeenPod, look_at, seen_dataset
 from stoker_api import names
@@ -153,6 +153,11 @@ def test_metrics_are_read_by_their_names() -> None:
     found = parse(METRICS, ("writes_total",))
     assert (len(found), total(found, "writes_total")) == (2, 12.0)
     assert total(found, "writes_total", lambda labels: labels["kind"] == "Pod") == 2.0
+
+
+def test_values_are_summed_by_what_a_label_says() -> None:
+    found = [*parse(METRICS, ("writes_total",)), Sample("writes_total", {"kind": "Pod", "verb": "create"}, 3.0)]
+    assert by_label(found, "writes_total", "kind") == {"Pod": 5, "Node": 10}
 
 
 @pytest.mark.parametrize(
