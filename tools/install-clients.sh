@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Installs the programs that integration tests read mounts with: about a minute and 1.4 GB, most of it PyTorch and JAX.
+# Installs the programs that integration tests read mounts with: about a minute and 1.5 GB, most of it PyTorch and JAX.
 set -euo pipefail
 venv=$1
 # PyTorch is Debian's, which is for the CPU: PyPI's for Linux comes with CUDA and is several times as large.
 tools/debian-packages.sh fio rsync python3-numpy python3-pil python3-torch
 echo "installing the clients of the integration tests into $venv"
 "$venv/bin/python" -m pip install -q --disable-pip-version-check --require-hashes -r requirements/clients.txt
-# The Trainer of Hugging Face beside Debian's PyTorch, which is too old for what the other clients use of that house.
-echo "installing Hugging Face's Trainer into $venv/trainer"
+# The Trainers of Hugging Face and Lightning beside Debian's PyTorch, which is too old for what the other clients use.
+echo "installing the Trainers of Hugging Face and Lightning into $venv/trainer"
 [ -x "$venv/trainer/bin/python" ] || /usr/bin/python3 -m venv --system-site-packages "$venv/trainer"
 "$venv/trainer/bin/python" -m pip install -q --disable-pip-version-check --require-hashes --no-deps -r requirements/trainer.txt

@@ -9,14 +9,16 @@ from typing import Any
 from stoker_client.guard import found, quiet
 from stoker_client.training_report import BatchMeter, TrainingReport
 
-_WITH_THE_BATCH = ("jax", "torch")  # backends that call on_train_batch_begin when the batch is there
+# Backends that call on_train_batch_begin when the batch is there. TensorFlow's never did, and with Keras 3.15 JAX's
+# hands an iterator to its step (tests/integration/clients).
+_WITH_THE_BATCH = ("torch",)
 
 
 def callback(report: TrainingReport | None = None, *, waits: bool | None = None) -> Any:
     """Return a callback that reports ``fit``. Raises ImportError.
 
-    ``waits``: whether the time between batches is that for data; left out, by the backend. With TensorFlow the batch is
-    fetched within the step, so wrap the data in ``TrainingReport.loader`` for that, or let the node see it.
+    ``waits``: whether the time between batches is that for data; left out, by the backend. With TensorFlow and JAX the
+    batch is fetched within the step, where no callback sees it: the node does.
     """
     keras = sys.modules.get("keras")
     if keras is None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import venv
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -88,9 +88,9 @@ def test_all_of_it_compiles(installed: Path) -> None:
 
 
 async def _listened(
-    root: Path, words: Sequence[str], cwd: Path, steps: int, **variables: str
+    root: Path, words: Sequence[str], cwd: Path, last: Callable[[ReportSummary], bool], **variables: str
 ) -> tuple[str, ReportSummary]:
-    """Run a program with a node's listener at its socket; what it printed, and what was heard after so many steps."""
+    """Run a program with a node's listener at its socket; what it printed, and what was heard when that is the last."""
     (root / "pod").mkdir(parents=True)
     listener = ReportListener(root)
     listener.listen_for(("pod",))
@@ -101,7 +101,7 @@ async def _listened(
 
         def whole() -> bool:
             heard.extend(listener.take_news().pods.values())
-            return bool(heard) and heard[-1].step == steps
+            return bool(heard) and last(heard[-1])
 
         await eventually(whole, _SECONDS)
         return printed, heard[-1]
@@ -114,7 +114,9 @@ async def test_pytorch_goes_on_in_the_middle_of_an_epoch_and_the_node_hears_of_i
 ) -> None:
     words = [_DEBIANS_PYTHON, str(_PROGRAMS / "sampled.py")]
     run([*words, "40"], tmp_path, PYTHONPATH=str(installed))  # of 32 batches an epoch
-    printed, heard = await _listened(tmp_path / "node", [*words, "-1"], tmp_path, 96, PYTHONPATH=str(installed))
+    printed, heard = await _listened(
+        tmp_path / "node", [*words, "-1"], tmp_path, lambda one: one.step == 96, PYTHONPATH=str(installed)
+    )
     sampler = GroupShuffleSampler(500, 8, reservoir=16, seed=5, rank=0, world_size=1)
     orders = []
     for epoch in range(3):
@@ -138,7 +140,9 @@ async def test_the_trainer_of_hugging_face_reads_as_it_says_and_the_node_hears_o
     installed: Path, tmp_path: Path
 ) -> None:
     words = [str(TRAINERS_PYTHON), "-W", "ignore", str(_PROGRAMS / "trained.py")]
-    printed, heard = await _listened(tmp_path / "node", words, tmp_path, 22, PYTHONPATH=str(installed))
+    printed, heard = await _listened(
+        tmp_path / "node", words, tmp_path, lambda one: one.step == 22, PYTHONPATH=str(installed)
+    )
     trained = json.loads(printed.splitlines()[-1])
     assert [one for one in trained if not _is_read_as_said(*one)] == []
     unsaid = {(name, ranks) for name, _, ranks, _, epochs in trained if not all(said for said, _ in epochs)}
@@ -164,6 +168,57 @@ def _read(order: JobOrder, rank: int) -> list[int]:
     """Return what a node expects a rank to read."""
     epoch = order.epoch(order.plan.start.epoch).samples
     return rank_order(epoch, replace(order.loading, samples=len(epoch)), rank)
+
+
+_FETCH = 0.05  # seconds that a batch of the programs below takes to come
+
+
+def _epochs() -> list[list[int]]:
+    """Return what the programs below read."""
+    sampler = GlobalShuffleSampler(40, seed=11, rank=0, world_size=1)
+    epochs = []
+    for epoch in range(2):
+        sampler.set_epoch(epoch)
+        epochs.append(list(sampler))
+    return epochs
+
+
+async def test_lightning_trains_in_the_samplers_order_and_the_node_hears_of_it(installed: Path, tmp_path: Path) -> None:
+    words = [str(TRAINERS_PYTHON), "-W", "ignore", str(_PROGRAMS / "lightning_trained.py")]
+    # All of it takes a second, in which not each line is sent: of the last epoch not each step is heard of.
+    printed, heard = await _listened(
+        tmp_path / "node", words, tmp_path, lambda one: one.epoch == 1, PYTHONPATH=str(installed)
+    )
+    seen, waits = json.loads(printed.splitlines()[-1])
+    assert seen == _epochs()
+    assert len(waits) == 10
+    assert min(waits) >= _FETCH
+    assert (heard.framework, heard.epoch, heard.epochs, heard.batch_size) == ("lightning", 1, 2, 8)
+    assert (heard.learning_rate, heard.refused, heard.problem) == (0.25, 0, "")
+    assert heard.loss
+    said = parse_reported_sampling(heard.sampling)
+    assert (said.sampler, said.seed, said.epoch, said.batch) == ("stoker-shuffle", 11, 1, 8)
+
+
+async def test_keras_on_jax_says_what_its_callbacks_see_and_the_node_hears_of_it(
+    installed: Path, tmp_path: Path
+) -> None:
+    words = [sys.executable, "-W", "ignore", str(_PROGRAMS / "keras_trained.py")]
+    # All of it takes a second, in which not each line is sent: of the last epoch not each step is heard of.
+    printed, heard = await _listened(
+        tmp_path / "node", words, tmp_path, lambda one: one.epoch == 1, PYTHONPATH=str(installed)
+    )
+    seen, waits = json.loads(printed.splitlines()[-1])
+    assert seen == _epochs()
+    assert waits == []  # of them no callback hears with this backend
+    assert (heard.framework, heard.epoch, heard.epochs, heard.learning_rate) == ("keras", 1, 2, 0.25)
+    assert (heard.refused, heard.problem) == (0, "")
+    assert heard.loss
+
+
+def test_grain_reads_an_epoch_by_its_places(installed: Path, tmp_path: Path) -> None:
+    printed = run([sys.executable, str(_PROGRAMS / "grained.py")], tmp_path, PYTHONPATH=str(installed))
+    assert json.loads(printed) == [[10 * index for index in epoch] for epoch in _epochs()]
 
 
 def test_pytorch_is_trained_the_same_without_a_node(installed: Path, tmp_path: Path) -> None:

@@ -1,0 +1,91 @@
+"""Lightning's Trainer with stoker-client's callback and a sampler of it, with a validation and checkpoints.
+
+Run by the Python that has Lightning, with stoker_client on its path. Its last line is JSON: the samples of each epoch
+in the order in which they were trained on, and the seconds that each batch is said to have been waited for.
+"""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from pytorch_lightning import LightningModule, Trainer
+from torch.utils.data import DataLoader, Dataset
+
+import stoker_client.lightning
+from stoker_client import GlobalShuffleSampler, TrainingReport
+
+_SAMPLES, _BATCH, _EPOCHS, _SEED = 40, 8, 2, 11
+_FETCH = 0.05  # seconds that a batch takes to come, of which a step takes next to nothing
+
+
+class Numbers(Dataset):
+    """Each sample is its own number, and takes its time to come."""
+
+    def __len__(self) -> int:
+        return _SAMPLES
+
+    def __getitem__(self, index: int) -> Any:
+        time.sleep(_FETCH / _BATCH)
+        return torch.tensor([float(index)])
+
+
+class Kept(TrainingReport):
+    """Keeps the seconds waited that are said."""
+
+    waits: list[float] = []  # noqa: RUF012 -- there is one report
+
+    def say(self, **said: Any) -> None:
+        self.waits += [said["wait_seconds"]] if "wait_seconds" in said else []
+        super().say(**said)
+
+
+class Model(LightningModule):
+    """A line through the numbers; remembers which ones it saw."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line = torch.nn.Linear(1, 1)
+        self.seen: list[list[int]] = []
+
+    def _register_sharded_tensor_state_dict_hooks_if_available(self) -> None:
+        """Do nothing: Debian's PyTorch 1.13 cannot import its sharded tensors under Python 3.11."""
+
+    def on_train_epoch_start(self) -> None:
+        self.seen.append([])
+
+    def training_step(self, batch: Any, batch_idx: int) -> Any:
+        self.seen[-1] += [int(number) for number in batch]
+        return torch.nn.functional.mse_loss(self.line(batch / _SAMPLES), batch / _SAMPLES)
+
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        """Look at nothing: that Lightning calls it is what counts."""
+
+    def configure_optimizers(self) -> Any:
+        return torch.optim.SGD(self.parameters(), lr=0.25)
+
+
+def main() -> None:
+    """Train for two epochs."""
+    sampler = GlobalShuffleSampler(_SAMPLES, seed=_SEED)
+    report = Kept(framework="lightning")
+    callback = stoker_client.lightning.callback(report, files={"layout": "Shards", "path": "numbers/*"})
+    trainer = Trainer(
+        accelerator="cpu",
+        callbacks=[callback],
+        default_root_dir=str(Path.cwd()),
+        enable_model_summary=False,
+        enable_progress_bar=False,
+        logger=False,
+        max_epochs=_EPOCHS,
+        use_distributed_sampler=False,
+    )
+    model = Model()
+    held = DataLoader(Numbers(), batch_size=_BATCH)
+    trainer.fit(model, DataLoader(Numbers(), batch_size=_BATCH, sampler=sampler), held)
+    print(json.dumps([model.seen, report.waits]))
+
+
+if __name__ == "__main__":
+    main()
