@@ -61,18 +61,18 @@ class GroupShuffleSampler(EpochSampler):
 
     def _share(self) -> Iterator[int]:
         line = _Line(self._starts, self.seed, self.epoch)
-        each = len(self)
+        each, rank = len(self), self.rank
         if not each:
             return
         places = min(self.reservoir, each)
         cuts = [place * each // places for place in range(places + 1)]
         group = -(-self.length // (len(self._starts) - 1))
         sources = [
-            line.piece(self.rank * each + first, self.rank * each + last, place * group // places % (last - first))
+            line.piece(rank * each + first, rank * each + last, place * group // places % (last - first))
             for place, (first, last) in enumerate(zip(cuts, cuts[1:]))
         ]
         turns = list(range(places))
-        numbers = words(each + places, "turns", self.seed, self.epoch, self.rank)
+        numbers = words(each + places, "turns", self.seed, self.epoch, rank)
         for done in range(0, each, places):
             for at in range(places):
                 other = at + next(numbers) % (places - at)

@@ -18,8 +18,9 @@ class EpochSampler(ABC):
     """Yields the indices of one rank for one epoch; the same ones whenever seed, epoch and world are the same.
 
     PyTorch takes it as a sampler of a DataLoader. ``data`` is a dataset, or its length. ``rank`` and ``world_size``:
-    left out, those of torch.distributed, or of the variables that torchrun and TrainingJobs set. Where the samples do
-    not divide by the ranks, some are repeated so that all ranks have as many; with ``drop_last`` some are left out.
+    left out, those of torch.distributed, or of the variables that torchrun and TrainingJobs set, whenever they are
+    asked for: Lightning begins its other processes after the sampler was made. Where the samples do not divide by the
+    ranks, some are repeated so that all ranks have as many; with ``drop_last`` some are left out.
     """
 
     _kind = ""  # its name in a state
@@ -36,7 +37,8 @@ class EpochSampler(ABC):
     ) -> None:
         self.length = len(data) if isinstance(data, Sized) else operator.index(data)
         self.seed = operator.index(seed)
-        self.rank, self.world_size = place_in_world(rank, world_size)
+        place = place_in_world(rank, world_size)
+        self._given = None if rank is None else place
         self.drop_last = bool(drop_last)
         self.epoch = 0
         self._base = 0  # samples of the epoch, of all ranks, that were handed out to a world of another size
@@ -44,6 +46,24 @@ class EpochSampler(ABC):
         self._resumed = False
         if self.length < 1:
             raise ValueError(f"there are {self.length} samples: a sampler needs at least one")
+
+    @property
+    def rank(self) -> int:
+        """Which of the processes this is."""
+        return self._place[0]
+
+    @property
+    def world_size(self) -> int:
+        """How many processes there are."""
+        return self._place[1]
+
+    @property
+    def _place(self) -> tuple[int, int]:
+        return self._given or place_in_world(None, None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep the place where it is copied to, such as into a process that loads data and is no rank."""
+        return {**self.__dict__, "_given": self._place}
 
     def __len__(self) -> int:
         """Return how many indices this rank has in a whole epoch, also where a part of it is done."""

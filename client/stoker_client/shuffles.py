@@ -35,10 +35,10 @@ class GlobalShuffleSampler(EpochSampler):
 
     def _share(self) -> Iterator[int]:
         order = self._order()
-        left = len(order) - self._base
-        for turn in range(self._dealt(left)):
+        first, step = self._base + self.rank, self.world_size
+        for turn in range(self._dealt(len(order) - self._base)):
             # What is repeated is what came first.
-            yield order[(self._base + turn * self.world_size + self.rank) % len(order)]
+            yield order[(first + turn * step) % len(order)]
 
 
 class WarmFirstSampler(GlobalShuffleSampler):
@@ -131,8 +131,7 @@ class QualityRatioSampler(WarmFirstSampler):
         self.ratio = Fraction(ratio).limit_denominator(_MOST_DENOMINATOR)
         if not 0 < self.ratio <= 1:
             raise ValueError(f"ratio is {ratio}: it is above 0 (at least 1/{_MOST_DENOMINATOR}) and at most 1")
-        if self.ratio * self.length < self.world_size:
-            raise ValueError(f"{ratio} of {self.length} samples is less than one for each of {self.world_size} ranks")
+        self._span()
 
     def __len__(self) -> int:
         """Return how many indices this rank has in this epoch."""
@@ -152,7 +151,11 @@ class QualityRatioSampler(WarmFirstSampler):
         """Return the cycle of this epoch, and from where to where its share is when the cycle's order is gone round.
 
         A cycle is so many epochs that all shares of it, each a multiple of the ranks, go round a whole number of times.
+        Raises ValueError where a rank would have nothing to read.
         """
+        if self.ratio * self.length < self.world_size:
+            share = f"{float(self.ratio):g} of {self.length} samples"
+            raise ValueError(f"{share} is less than one for each of {self.world_size} ranks")
         cycle, epoch = divmod(self.epoch, self.ratio.denominator * self.world_size)
         return cycle, self._cut(epoch), self._cut(epoch + 1)
 

@@ -42,18 +42,22 @@ class TrainingReport:
     ) -> None:
         self.clock = clock
         self._socket = ReportSocket() if socket is None else socket
-        try:
-            rank, world_size = place_in_world(rank, world_size)
-        except ValueError:  # variables that do not fit: training begins all the same, and says no ranks
-            rank = world_size = None
-        self._place = rank, world_size
-        self._always = {"rank": rank, "world_size": world_size, "framework": framework}
+        self._given = rank, world_size
+        self._framework = framework
         self._pending: dict[str, Any] = {}
         self._told: dict[str, Any] = {}  # of what is news when it changes
         self._lock = Lock()
         self._last = self._refilled = clock() - _SECONDS
         self._news = _NEWS_AT_ONCE
         self._step = 0
+
+    @property
+    def _place(self) -> tuple[int | None, int | None]:
+        """Rank and world size, as they are now: a report may be made before its process knows them."""
+        try:
+            return place_in_world(*self._given)
+        except ValueError:  # variables that do not fit: training goes on all the same, and says no ranks
+            return None, None
 
     @quiet
     def say(self, **said: Any) -> None:
@@ -177,7 +181,8 @@ class TrainingReport:
     def _send(self) -> None:
         """Send what is pending, and keep it where it cannot be sent: the next line says it as well."""
         self._last = self.clock()
-        line = {name: _plain(name, value) for name, value in {**self._always, **self._pending}.items()}
+        always = {**dict(zip(("rank", "world_size"), self._place)), "framework": self._framework}
+        line = {name: _plain(name, value) for name, value in {**always, **self._pending}.items()}
         if self._pending:
             data = encode({name: value for name, value in line.items() if value is not None})
             if not data or self._socket.send(data):  # what no line can say is not tried for ever

@@ -173,9 +173,9 @@ def _read(order: JobOrder, rank: int) -> list[int]:
 _FETCH = 0.05  # seconds that a batch of the programs below takes to come
 
 
-def _epochs() -> list[list[int]]:
+def _epochs(samples: int = 40, rank: int = 0, ranks: int = 1) -> list[list[int]]:
     """Return what the programs below read."""
-    sampler = GlobalShuffleSampler(40, seed=11, rank=0, world_size=1)
+    sampler = GlobalShuffleSampler(samples, seed=11, rank=rank, world_size=ranks)
     epochs = []
     for epoch in range(2):
         sampler.set_epoch(epoch)
@@ -183,21 +183,24 @@ def _epochs() -> list[list[int]]:
     return epochs
 
 
-async def test_lightning_trains_in_the_samplers_order_and_the_node_hears_of_it(installed: Path, tmp_path: Path) -> None:
+async def test_processes_of_lightning_each_train_on_their_part_and_the_node_hears_of_it(
+    installed: Path, tmp_path: Path
+) -> None:
     words = [str(TRAINERS_PYTHON), "-W", "ignore", str(_PROGRAMS / "lightning_trained.py")]
     # All of it takes a second, in which not each line is sent: of the last epoch not each step is heard of.
-    printed, heard = await _listened(
+    _, heard = await _listened(
         tmp_path / "node", words, tmp_path, lambda one: one.epoch == 1, PYTHONPATH=str(installed)
     )
-    seen, waits = json.loads(printed.splitlines()[-1])
-    assert seen == _epochs()
-    assert len(waits) == 10
-    assert min(waits) >= _FETCH
-    assert (heard.framework, heard.epoch, heard.epochs, heard.batch_size) == ("lightning", 1, 2, 8)
-    assert (heard.learning_rate, heard.refused, heard.problem) == (0.25, 0, "")
-    assert heard.loss
+    for rank in range(2):
+        seen, waits = json.loads((tmp_path / f"{rank}.json").read_text())
+        assert seen == _epochs(80, rank, 2)
+        assert len(waits) == 10
+        assert min(waits) >= _FETCH
+    assert (heard.framework, heard.epochs, heard.batch_size) == ("lightning", 2, 8)
+    assert (heard.ranks, heard.world_size, heard.learning_rate) == (2, 2, 0.25)
+    assert (heard.refused, heard.problem, bool(heard.loss)) == (0, "", True)
     said = parse_reported_sampling(heard.sampling)
-    assert (said.sampler, said.seed, said.epoch, said.batch) == ("stoker-shuffle", 11, 1, 8)
+    assert (said.sampler, said.seed, said.epoch, said.batch, said.ranks) == ("stoker-shuffle", 11, 1, 8, 2)
 
 
 async def test_keras_on_jax_says_what_its_callbacks_see_and_the_node_hears_of_it(

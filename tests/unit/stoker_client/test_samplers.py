@@ -1,6 +1,7 @@
 """Each sampler: ranks have the epoch among them, epochs follow from seed and number, and a state goes on exactly."""
 
 import json
+import pickle
 from collections import Counter
 from dataclasses import replace
 from itertools import islice
@@ -102,6 +103,27 @@ def test_an_iteration_that_was_broken_off_begins_anew() -> None:
 
 def test_a_dataset_is_taken_for_its_length() -> None:
     assert sorted(GlobalShuffleSampler("abc", rank=0, world_size=1)) == [0, 1, 2]
+
+
+def test_the_place_is_that_of_the_moment_at_which_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    sampler = GlobalShuffleSampler(10)
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    assert list(sampler) == list(GlobalShuffleSampler(10, rank=1, world_size=3))
+    copied = pickle.loads(pickle.dumps(sampler))
+    monkeypatch.delenv("RANK")
+    assert (sampler.rank, sampler.world_size) == (0, 1)
+    assert (copied.rank, copied.world_size) == (1, 3)  # a process that loads data has the place of its rank
+
+
+def test_a_ratio_that_leaves_a_rank_without_samples_is_refused_when_the_ranks_are_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sampler = QualityRatioSampler(10, 0.3)
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    with pytest.raises(ValueError, match="less than one for each of 4 ranks"):
+        len(sampler)
 
 
 @pytest.mark.parametrize("names", [("RANK", "WORLD_SIZE"), ("JAX_PROCESS_ID", "JAX_NUM_PROCESSES")])

@@ -1,7 +1,8 @@
-"""Lightning's Trainer with stoker-client's callback and a sampler of it, with a validation and checkpoints.
+"""Lightning's Trainer in two processes with stoker-client's callback and a sampler of it, validations and checkpoints.
 
-Run by the Python that has Lightning, with stoker_client on its path. Its last line is JSON: the samples of each epoch
-in the order in which they were trained on, and the seconds that each batch is said to have been waited for.
+Run by the Python that has Lightning, with stoker_client on its path; Lightning runs it once more for the other process.
+Each writes ``RANK.json``: the samples of each epoch in the order in which it was trained on them, and the seconds that
+each batch is said to have been waited for.
 """
 
 import json
@@ -16,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 import stoker_client.lightning
 from stoker_client import GlobalShuffleSampler, TrainingReport
 
-_SAMPLES, _BATCH, _EPOCHS, _SEED = 40, 8, 2, 11
+_SAMPLES, _BATCH, _EPOCHS, _SEED, _PROCESSES = 80, 8, 2, 11, 2
 _FETCH = 0.05  # seconds that a batch takes to come, of which a step takes next to nothing
 
 
@@ -68,6 +69,7 @@ class Model(LightningModule):
 
 def main() -> None:
     """Train for two epochs."""
+    # As is usual: before Lightning begins the other process, and before any process knows its rank.
     sampler = GlobalShuffleSampler(_SAMPLES, seed=_SEED)
     report = Kept(framework="lightning")
     callback = stoker_client.lightning.callback(report, files={"layout": "Shards", "path": "numbers/*"})
@@ -75,16 +77,18 @@ def main() -> None:
         accelerator="cpu",
         callbacks=[callback],
         default_root_dir=str(Path.cwd()),
+        devices=_PROCESSES,
         enable_model_summary=False,
         enable_progress_bar=False,
         logger=False,
         max_epochs=_EPOCHS,
+        strategy="ddp",
         use_distributed_sampler=False,
     )
     model = Model()
     held = DataLoader(Numbers(), batch_size=_BATCH)
     trainer.fit(model, DataLoader(Numbers(), batch_size=_BATCH, sampler=sampler), held)
-    print(json.dumps([model.seen, report.waits]))
+    Path(f"{trainer.global_rank}.json").write_text(json.dumps([model.seen, report.waits]))
 
 
 if __name__ == "__main__":
