@@ -29,6 +29,21 @@ def test_the_pod_is_held_then_lands_on_the_warm_node_and_reads_every_byte(world:
     assert "It was held for" in why
 
 
+def test_all_pods_of_the_one_warm_node_are_nominated_for_it_and_land_there(world: World, home: Home) -> None:
+    bucket = home.bucket()
+    bucket.put(files(4, 1_000))
+    home.dataset("train", bucket, cache={"replicas": 1})
+    names = [f"reader-{number}" for number in range(4)]
+    for name in names:
+        home.apply_pod(manifests.reading_pod(home.namespace, name, "train"))
+    assert [home.read_sums(name) for name in names] == [bucket.sums()] * len(names)
+    rows = node_rows(world.get("dataset", "train", home.namespace))
+    [warm] = [node for node, row in rows.items() if row["phase"] == "Warm"]
+    for name in names:
+        assert world.get("pod", name, home.namespace)["spec"]["nodeName"] == warm
+        assert f"to be tried on {warm} first" in world.wait_event(name, home.namespace, "Released")
+
+
 def test_a_pod_without_the_annotation_is_not_touched(world: World, home: Home) -> None:
     world.apply(manifests.pod(home.namespace, "plain", "", "true"))
     plain = world.finished("plain", home.namespace)
