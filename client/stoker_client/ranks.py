@@ -18,11 +18,16 @@ def place_in_world(rank: int | None, world_size: int | None) -> tuple[int, int]:
     if (rank is None) != (world_size is None):
         raise ValueError("rank and world_size belong together: give both, or neither")
     if rank is None or world_size is None:
-        rank, world_size = _of_torch() or _of_environment()
+        rank, world_size = known_place() or (0, 1)
     rank, world_size = operator.index(rank), operator.index(world_size)
     if not 0 <= rank < world_size:
         raise ValueError(f"rank is {rank} of a world of {world_size}: ranks are from 0 to {world_size - 1}")
     return rank, world_size
+
+
+def known_place() -> tuple[int, int] | None:
+    """Return rank and world size as this process was told them; None where nothing says them, or not yet."""
+    return _of_torch() or _of_environment()
 
 
 def _of_torch() -> tuple[int, int] | None:
@@ -33,11 +38,11 @@ def _of_torch() -> tuple[int, int] | None:
     return distributed.get_rank(), distributed.get_world_size()
 
 
-def _of_environment() -> tuple[int, int]:
-    """Return what the variables say; alone where they are not set, or not whole numbers."""
+def _of_environment() -> tuple[int, int] | None:
+    """Return what the variables say; None where they are not set, or not whole numbers."""
     for rank, world_size in _VARIABLES:
         try:
             return int(os.environ[rank]), int(os.environ[world_size])
         except (KeyError, ValueError):
             continue
-    return 0, 1
+    return None

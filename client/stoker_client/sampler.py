@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sized
 from itertools import islice
 from typing import Any
 
-from stoker_client.ranks import place_in_world
+from stoker_client.ranks import known_place, place_in_world
 
 _STATE_VERSION = 1
 _PLACE = ("epoch", "world_size", "base", "position")  # of a state: where the epoch stands
@@ -62,8 +62,11 @@ class EpochSampler(ABC):
         return self._given or place_in_world(None, None)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Keep the place where it is copied to, such as into a process that loads data and is no rank."""
-        return {**self.__dict__, "_given": self._place}
+        """Keep a place that is known: it may be copied into a process that loads data and is no rank.
+
+        One that is not known yet is left open: Lightning's ddp_spawn copies the sampler into processes that get theirs.
+        """
+        return {**self.__dict__, "_given": self._given or known_place()}
 
     def __len__(self) -> int:
         """Return how many indices this rank has in a whole epoch, also where a part of it is done."""

@@ -114,7 +114,7 @@ class Api:
         return self.send("POST", user, path, "application/json", body)
 
     def patch_pod(self, namespace: str, patch: Any, pod: str = "pod") -> tuple[int, str]:
-        """Patch a pod as the operator; a list is a JSON patch. ``pod``: its name, and ``/status`` for that of it."""
+        """Patch a pod as the operator; a list is a JSON patch. ``pod``: its name, or ``NAME/status``."""
         kind = JSON if isinstance(patch, list) else MERGE
         return self.patch(OPERATOR, f"/api/v1/namespaces/{namespace}/pods/{pod}", kind, patch)
 

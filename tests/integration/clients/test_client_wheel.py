@@ -18,6 +18,7 @@ import pytest
 from bench.truth.programs import TRAINERS_PYTHON
 from stoker_api.reported_sampling import parse_reported_sampling
 from stoker_client import GlobalShuffleSampler, GroupShuffleSampler
+from stoker_client.sampler import EpochSampler
 from stoker_orders.job_order import JobOrder
 from stoker_orders.loading import rank_order
 from stoker_orders.sample_map import FileMap
@@ -109,6 +110,15 @@ async def _listened(
         listener.close()
 
 
+def _orders(sampler: EpochSampler, epochs: int) -> list[list[int]]:
+    """Return what a sampler yields in its first epochs."""
+    orders = []
+    for epoch in range(epochs):
+        sampler.set_epoch(epoch)
+        orders.append(list(sampler))
+    return orders
+
+
 async def test_pytorch_goes_on_in_the_middle_of_an_epoch_and_the_node_hears_of_it(
     installed: Path, tmp_path: Path
 ) -> None:
@@ -118,11 +128,7 @@ async def test_pytorch_goes_on_in_the_middle_of_an_epoch_and_the_node_hears_of_i
         tmp_path / "node", [*words, "-1"], tmp_path, lambda one: one.step == 96, PYTHONPATH=str(installed)
     )
     sampler = GroupShuffleSampler(500, 8, reservoir=16, seed=5, rank=0, world_size=1)
-    orders = []
-    for epoch in range(3):
-        sampler.set_epoch(epoch)
-        orders.append(list(sampler))
-    assert json.loads(printed) == orders
+    assert json.loads(printed) == _orders(sampler, 3)
     assert (heard.phase, heard.epoch, heard.epochs, heard.step) == ("Training", 2, 3, 96)
     assert (heard.framework, heard.batch_size, heard.refused, heard.problem) == ("pytorch", 16, 0, "")
     assert heard.loss == f"{1 / 96:.4g}"
@@ -175,12 +181,7 @@ _FETCH = 0.05  # seconds that a batch of the programs below takes to come
 
 def _epochs(samples: int = 40, rank: int = 0, ranks: int = 1) -> list[list[int]]:
     """Return what the programs below read."""
-    sampler = GlobalShuffleSampler(samples, seed=11, rank=rank, world_size=ranks)
-    epochs = []
-    for epoch in range(2):
-        sampler.set_epoch(epoch)
-        epochs.append(list(sampler))
-    return epochs
+    return _orders(GlobalShuffleSampler(samples, seed=11, rank=rank, world_size=ranks), 2)
 
 
 async def test_processes_of_lightning_each_train_on_their_part_and_the_node_hears_of_it(

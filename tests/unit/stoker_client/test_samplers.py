@@ -116,6 +116,15 @@ def test_the_place_is_that_of_the_moment_at_which_is_read(monkeypatch: pytest.Mo
     assert (copied.rank, copied.world_size) == (1, 3)  # a process that loads data has the place of its rank
 
 
+def test_a_copy_that_is_made_before_the_place_is_known_finds_it_where_it_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    copied = pickle.loads(pickle.dumps(GlobalShuffleSampler(10)))
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    assert (copied.rank, copied.world_size) == (1, 3)
+
+
 def test_a_ratio_that_leaves_a_rank_without_samples_is_refused_when_the_ranks_are_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

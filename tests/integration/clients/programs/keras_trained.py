@@ -13,22 +13,13 @@ os.environ["KERAS_BACKEND"] = "jax"
 
 import keras
 import numpy as np
+from kept_waits import KeptWaits
 
 import stoker_client.keras
-from stoker_client import GlobalShuffleSampler, TrainingReport, batches
+from stoker_client import GlobalShuffleSampler, batches
 
 _SAMPLES, _BATCH, _EPOCHS, _SEED = 40, 8, 2, 11
 _FETCH = 0.05  # seconds that a batch takes to come, of which a step takes next to nothing
-
-
-class Kept(TrainingReport):
-    """Keeps the seconds waited that are said."""
-
-    waits: list[float] = []  # noqa: RUF012 -- there is one report
-
-    def say(self, **said: Any) -> None:
-        self.waits += [said["wait_seconds"]] if "wait_seconds" in said else []
-        super().say(**said)
 
 
 def main() -> None:
@@ -49,7 +40,7 @@ def main() -> None:
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
     model.compile(optimizer=keras.optimizers.SGD(0.25), loss="mse")
     held = np.zeros((_BATCH, 1), dtype="float32")
-    report = Kept(framework="keras")
+    report = KeptWaits(framework="keras")
     callbacks = [stoker_client.keras.callback(report)]
     steps = _SAMPLES // _BATCH
     model.fit(

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from kept_waits import KeptWaits
 from pytorch_lightning import LightningModule, Trainer
 from torch.utils.data import DataLoader, Dataset
 
 import stoker_client.lightning
-from stoker_client import GlobalShuffleSampler, TrainingReport
+from stoker_client import GlobalShuffleSampler
 
 _SAMPLES, _BATCH, _EPOCHS, _SEED, _PROCESSES = 80, 8, 2, 11, 2
 _FETCH = 0.05  # seconds that a batch takes to come, of which a step takes next to nothing
@@ -30,16 +31,6 @@ class Numbers(Dataset):
     def __getitem__(self, index: int) -> Any:
         time.sleep(_FETCH / _BATCH)
         return torch.tensor([float(index)])
-
-
-class Kept(TrainingReport):
-    """Keeps the seconds waited that are said."""
-
-    waits: list[float] = []  # noqa: RUF012 -- there is one report
-
-    def say(self, **said: Any) -> None:
-        self.waits += [said["wait_seconds"]] if "wait_seconds" in said else []
-        super().say(**said)
 
 
 class Model(LightningModule):
@@ -71,7 +62,7 @@ def main() -> None:
     """Train for two epochs."""
     # As is usual: before Lightning begins the other process, and before any process knows its rank.
     sampler = GlobalShuffleSampler(_SAMPLES, seed=_SEED)
-    report = Kept(framework="lightning")
+    report = KeptWaits(framework="lightning")
     callback = stoker_client.lightning.callback(report, files={"layout": "Shards", "path": "numbers/*"})
     trainer = Trainer(
         accelerator="cpu",
