@@ -333,7 +333,7 @@ class Agent:
             plan=plan.datasets,
             rows=plan.rows,
             leftovers=plan.leftovers,
-            found={uid: plan.orphans.get(uid, ()) for uid in plan.kept},
+            found={uid: plan.orphans.get(uid, ()) for uid in plan.kept | plan.planned.keys()},
             inventory=plan.inventory,
             mounts=self._publisher.rows(),
             profiles=self._profiles.rows(),

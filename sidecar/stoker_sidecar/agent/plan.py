@@ -28,8 +28,8 @@ class NodePlan:
 
     ``clock`` counts seconds.
 
-    Before the first word of the fetcher, the rows of the last written status stand, so that a restart does not make a
-    warm node look empty.
+    Until the fetcher has said something of a dataset, its row of the last written status stands, so that a restart does
+    not make a warm node look empty.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -80,12 +80,14 @@ class NodePlan:
         self.report_seconds = cache.spec.report_seconds
         self.unobserved = frozenset(row.uid for row in self.datasets if row.observe is ObservePolicy.OFF)
         self._by_name = {(dataset.namespace, dataset.name): dataset for dataset in self.datasets}
+        written = {row.uid: row for row in cache.status.datasets}
         if not self._from_fetcher:
-            self.rows = {row.uid: row for row in cache.status.datasets}
-            self.on_disk = frozenset(self.rows)
+            self.rows, self.on_disk = written, frozenset(written)
             status = cache.status
             self.disk = DiskFigures(status.capacity_bytes, status.used_bytes, status.available_bytes)
             self.folders = status.cache_folders
+        elif not self.synced:  # the fetcher was there first, and was told of nothing yet
+            self.rows = {uid: row for uid, row in written.items() if uid in self.on_disk} | self.rows
         self.conditions = self.conditions or cache.status.conditions
         self.credentials = {uid: one for uid, one in self.credentials.items() if uid in self.planned}
         self.changes.mark()

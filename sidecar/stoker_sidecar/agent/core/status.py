@@ -73,7 +73,9 @@ class Facts:
     plan: tuple[NodeDataset, ...]
     rows: Mapping[str, NodeDatasetStatus]  # the last word on each dataset, by uid
     leftovers: frozenset[str]  # uids on the disk and in no plan
-    found: Mapping[str, tuple[str, ...]]  # those of them that are kept until they are planned; versions of unread ones
+    # Versions of what the fetcher was not told of yet, by uid: of the plan, and of leftovers that are kept until they
+    # are planned. Each of both has a row here.
+    found: Mapping[str, tuple[str, ...]]
     inventory: bool  # the fetcher has said what is on the disk
     mounts: tuple[NodeMount, ...]
     profiles: tuple[NodeProfile, ...]  # TuningProfiles that Datasets have
@@ -214,7 +216,12 @@ def _cut_error(error: NodeError | None, most: int) -> NodeError | None:
 def _planned(dataset: NodeDataset, facts: Facts) -> NodeDatasetStatus:
     row = facts.rows.get(dataset.uid)
     if row is None:
-        row = NodeDatasetStatus(namespace=dataset.namespace, name=dataset.name, uid=dataset.uid)
+        row = NodeDatasetStatus(
+            namespace=dataset.namespace,
+            name=dataset.name,
+            uid=dataset.uid,
+            retained=facts.found.get(dataset.uid, ()),  # else the operator would have them dropped
+        )
     modes = set(facts.modes) - ({MountMode.OVERLAY} if (dataset.uid, row.version) in facts.refused else set())
     rate = facts.rates.get(dataset.uid)
     return row.model_copy(update={"mode": mode_now(row, modes), "best_source_bytes_per_second": rate and round(rate)})

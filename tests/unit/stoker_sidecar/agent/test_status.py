@@ -92,6 +92,10 @@ def test_a_planned_dataset_that_the_fetcher_has_not_mentioned_is_pending() -> No
     assert node_status(facts(rows={})).datasets[0].phase is NodePhase.PENDING
 
 
+def test_versions_of_a_planned_dataset_are_told_before_the_fetcher_has_opened_any() -> None:
+    assert node_status(facts(rows={}, found={"u1": ("d1", "d2")})).datasets[0].retained == ("d1", "d2")
+
+
 def _folders_condition(*folders: CacheFolder) -> tuple[str, str, str]:
     status = node_status(facts(folders=folders))
     found = next(one for one in status.conditions if one.type == ConditionType.CACHE_FOLDERS)
