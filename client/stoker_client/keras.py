@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -14,11 +15,21 @@ from stoker_client.training_report import BatchMeter, TrainingReport
 _WITH_THE_BATCH = ("torch",)
 
 
-def callback(report: TrainingReport | None = None, *, waits: bool | None = None) -> Any:
+def callback(
+    report: TrainingReport | None = None,
+    *,
+    waits: bool | None = None,
+    sampler: Any = None,
+    batch_size: int = 1,
+    files: Mapping[str, Any] | None = None,
+    dataset: str = "",
+) -> Any:
     """Return a callback that reports ``fit``. Raises ImportError.
 
     ``waits``: whether the time between batches is that for data; left out, by the backend. With TensorFlow and JAX the
-    batch is fetched within the step, where no callback sees it: the node does.
+    batch is fetched within the step, where no callback sees it: the node does. ``sampler``: what ``fit`` reads in the
+    order of; it is set to each epoch as that begins, which raises what the sampler raises, and its order is said, with
+    ``batch_size``, ``files`` and ``dataset`` as in ``TrainingReport.order``.
     """
     keras = sys.modules.get("keras")
     if keras is None:
@@ -26,21 +37,32 @@ def callback(report: TrainingReport | None = None, *, waits: bool | None = None)
     if waits is None:
         backend = getattr(found(keras, "backend"), "backend", None)
         waits = backend is not None and backend() in _WITH_THE_BATCH
-    return type("StokerCallback", (KerasHooks, keras.callbacks.Callback), {})(report, waits)
+    order = {"sampler": sampler, "batch_size": batch_size, "files": files, "dataset": dataset}
+    return type("StokerCallback", (KerasHooks, keras.callbacks.Callback), {})(report, waits, order)
 
 
 class KerasHooks:
     """The hooks."""
 
-    def __init__(self, report: TrainingReport | None = None, waits: bool = False) -> None:
+    def __init__(
+        self, report: TrainingReport | None = None, waits: bool = False, order: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__()
+        self._order = {} if order is None else order
         self._report = TrainingReport(framework="keras") if report is None else report
         self._meter = BatchMeter(self._report)
         self._waits = waits
 
+    def on_epoch_begin(self, epoch: int | None = None, logs: Any = None, *_: Any) -> None:
+        """Set the sampler to the epoch, and say both; its first batch is waited for from here on."""
+        if self._order.get("sampler") is not None and epoch is not None:
+            # Not quietly: with a sampler that was not set all epochs would be the first.
+            self._order["sampler"].set_epoch(epoch)
+            self._report.order(**self._order)
+        self._say_epoch(epoch)
+
     @quiet
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Say the epoch; its first batch is waited for from here on."""
+    def _say_epoch(self, epoch: int | None) -> None:
         self._report.say(split="train", epoch=epoch, epochs=found(self, "params", "epochs"))
         self._meter.restart()
 

@@ -1,7 +1,8 @@
 """The hooks of each framework say what its documentation says that they are called with.
 
 The objects here are as small as the documented attributes. tests/integration/clients has the real Trainers of
-transformers and Lightning, and Keras on JAX; TensorFlow is tried here alone, by the signatures that it documents.
+transformers and Lightning, and Keras on JAX; TensorFlow, which is too large for each run, is tried here by the
+signatures that it documents.
 """
 
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from stoker_client import keras, lightning, tensorflow
+from stoker_client import GlobalShuffleSampler, keras, lightning, tensorflow
 from stoker_client.huggingface import TrainerHooks
 from stoker_client.keras import KerasHooks
 from stoker_client.lightning import LightningHooks
@@ -30,6 +31,9 @@ class Recorder:
 
     def say(self, **said: Any) -> None:
         self.said.append({name: value for name, value in said.items() if value is not None})
+
+    def order(self, sampler: Any, *, batch_size: int, files: Any, dataset: str) -> None:
+        self.say(order=(sampler.epoch, batch_size, files, dataset))
 
     def next_step(self) -> int:
         self.steps += 1
@@ -135,6 +139,21 @@ def test_keras_says_epoch_batch_loss_and_rate(told: Any) -> None:
 
 def test_keras_says_no_wait_where_the_step_fetches_its_batch(told: Any) -> None:
     assert "wait_seconds" not in keras_epoch(told, waits=False)[1]
+
+
+def test_keras_sets_its_sampler_to_each_epoch_and_says_the_order(told: Any) -> None:
+    sampler: Any = GlobalShuffleSampler(10, seed=1, rank=0, world_size=1)
+    files = {"layout": "Shards", "path": "*.tar"}
+    hooks = KerasHooks(told, order={"sampler": sampler, "batch_size": 4, "files": files, "dataset": "train"})
+    hooks.on_epoch_begin(3)
+    assert sampler.epoch == 3
+    assert told.said[0] == {"order": (3, 4, files, "train")}
+
+
+def test_a_sampler_that_cannot_be_set_to_an_epoch_ends_the_training(told: Any) -> None:
+    hooks = KerasHooks(told, order={"sampler": iter([1, 2])})
+    with pytest.raises(AttributeError, match="set_epoch"):
+        hooks.on_epoch_begin(0)
 
 
 def test_no_hook_raises_whatever_it_is_called_with(told: Any) -> None:
