@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from stoker_client.guard import found, is_of_kind
@@ -46,10 +47,11 @@ class SeedableOrder:
         return self._drops or not left or self._is_made_up == (self.world_size > 1)
 
 
-def seedable_order(loader: Any) -> SeedableOrder | None:
+def seedable_order(loader: Any, epoch: int | None = None) -> SeedableOrder | None:
     """Return the order of a DataLoader whose batches Accelerate deals of its sampler with a seed; None: it is none.
 
-    It is none either where one process reads for others (``dispatch_batches``): only that one reads, and all of it.
+    ``epoch``: what the loader will be set to before its next iteration; None: it counts by itself. It is none either
+    where one process reads for others (``dispatch_batches``): only that one reads, and all of it.
     """
     batches = loader.batch_sampler
     inner = batches.batch_sampler if is_shard(batches) else batches
@@ -59,7 +61,7 @@ def seedable_order(loader: Any) -> SeedableOrder | None:
         return None
     if (found(loader, "state", "num_processes") or 1) > 1:
         return None
-    return SeedableOrder(sampler, batches, _next_epoch(loader, sampler))
+    return SeedableOrder(sampler, batches, _next_epoch(loader, sampler, epoch))
 
 
 def is_shard(batches: Any) -> bool:
@@ -67,9 +69,23 @@ def is_shard(batches: Any) -> bool:
     return is_of_kind(batches, "BatchSamplerShard", "accelerate")
 
 
-def _next_epoch(loader: Any, sampler: Any) -> int:
-    """Return the epoch of the next iteration: a loader of Accelerate counts them itself, and tells the sampler."""
+def _next_epoch(loader: Any, sampler: Any, set_to: int | None) -> int:
+    """Return the epoch of the next iteration: a loader of Accelerate counts them itself, and tells the sampler.
+
+    In a loader for several ranks not all releases tell it: then the sampler counts, by how often it came to its end.
+    """
     counted = found(loader, "iteration") if type(loader).__module__.startswith("accelerate.") else None
-    is_told = found(loader.batch_sampler, "sampler") is sampler
-    epoch: int = sampler.epoch if counted is None or not is_told else counted
-    return epoch
+    if counted is None or not (found(loader.batch_sampler, "sampler") is sampler or _tells_ranks(type(loader))):
+        return int(sampler.epoch)
+    return int(counted if set_to is None else set_to)
+
+
+def _tells_ranks(kind: Any) -> bool:
+    """Tell whether loaders of this class pass an epoch on to a sampler whose batches are dealt among ranks.
+
+    By a loader that is nothing else: Accelerate 1.2 does not, 1.15 does.
+    """
+    told: list[int] = []
+    inner = SimpleNamespace(sampler=SimpleNamespace(set_epoch=told.append))
+    kind.set_epoch(SimpleNamespace(iteration=0, batch_sampler=SimpleNamespace(batch_sampler=inner)), 1)
+    return told == [1]

@@ -51,7 +51,8 @@ class TrainerHooks:
         self._batch = 0
         epoch, epochs = int(found(state, "epoch") or 0), found(state, "num_train_epochs")
         self._report.say(split="train", epoch=epoch, epochs=None if epochs is None else int(epochs))
-        self._report.order_of(given.get("train_dataloader"), files=self._files, dataset=self._dataset)
+        # The Trainer sets its loader to the epoch: transformers 4 before this, 5 after it.
+        self._report.order_of(given.get("train_dataloader"), files=self._files, dataset=self._dataset, epoch=epoch)
         self._meter.restart()
 
     @quiet

@@ -28,16 +28,17 @@ def order_text(sampler: Any, data: Any, place: tuple[int | None, int | None], **
     return text if len(text) <= _MOST else ""
 
 
-def sampler_of(loader: Any) -> Any:
+def sampler_of(loader: Any, epoch: int | None = None) -> Any:
     """Return the sampler of a DataLoader; None where its batches are made by something that is not known.
 
-    Such a loader has a sampler as well, which is not used. Known are PyTorch itself, and Accelerate where it deals
-    batches of its sampler with a seed.
+    ``epoch``: what a loader of Accelerate will be set to before its next iteration, if it is. A loader of the last kind
+    has a sampler as well, which is not used. Known are PyTorch itself, and Accelerate where it deals batches of its
+    sampler with a seed.
     """
     batches = getattr(loader, "batch_sampler", None)
     if batches is None:
         return getattr(loader, "sampler", None)
-    dealt = seedable_order(loader)
+    dealt = seedable_order(loader, epoch)
     if dealt is not None:
         return dealt
     return batches.sampler if is_of_kind(batches, "BatchSampler", _SAMPLERS_OF_TORCH) else None

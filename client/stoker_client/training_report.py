@@ -106,13 +106,21 @@ class TrainingReport:
         return ReportedLoader(self, source, split, batch_size, begin)
 
     @quiet
-    def order_of(self, loader: Any, *, files: Mapping[str, Any] | None = None, dataset: str = "") -> None:
+    def order_of(
+        self,
+        loader: Any,
+        *,
+        files: Mapping[str, Any] | None = None,
+        dataset: str = "",
+        epoch: int | None = None,
+    ) -> None:
         """Say in which order a PyTorch DataLoader reads in its next epoch, if that is known. Never raises.
 
         Known are the samplers of this package, DistributedSampler and SequentialSampler of PyTorch, and those of
         Accelerate and the Trainer of transformers that have a seed. ``files`` and ``dataset`` as in ``order``.
+        ``epoch``: what somebody sets a loader of Accelerate to after this and before its next iteration.
         """
-        sampler = sampler_of(loader)
+        sampler = sampler_of(loader, epoch)
         data, batch, workers = (found(loader, name) for name in ("dataset", "batch_size", "num_workers"))
         if sampler is not None:
             batch = batch or found(loader, "batch_sampler", "batch_size") or 1

@@ -58,14 +58,28 @@ class DataLoaderShard:
     dataset: Any = None
     state: Any = field(default_factory=lambda: SimpleNamespace(num_processes=1))
 
+    def set_epoch(self, epoch: int) -> None:
+        self.iteration = epoch
+        if hasattr(self.batch_sampler, "sampler") and hasattr(self.batch_sampler.sampler, "set_epoch"):
+            self.batch_sampler.sampler.set_epoch(epoch)
 
-for _kind in (SeedableRandomSampler, BatchSamplerShard, DataLoaderShard):
+
+class LaterDataLoaderShard(DataLoaderShard):
+    """That of version 1.15."""
+
+    def set_epoch(self, epoch: int) -> None:
+        DataLoaderShard.set_epoch(self, epoch)
+        if hasattr(self.batch_sampler, "batch_sampler"):
+            self.batch_sampler.batch_sampler.sampler.set_epoch(epoch)
+
+
+for _kind in (SeedableRandomSampler, BatchSamplerShard, DataLoaderShard, LaterDataLoaderShard):
     _kind.__module__ = "accelerate.data_loader"
 BatchSampler.__module__ = "torch.utils.data.sampler"
 
 
-def said(loader: Any, place: tuple[int, int] = (0, 1)) -> Any:
-    text = order_text(sampler_of(loader), None, place, files=FILES)
+def said(loader: Any, place: tuple[int, int] = (0, 1), epoch: int | None = None) -> Any:
+    text = order_text(sampler_of(loader, epoch), None, place, files=FILES)
     return json.loads(text) if text else None
 
 
@@ -84,6 +98,20 @@ def test_of_any_other_loader_the_sampler_does() -> None:
 def test_the_sampler_does_too_where_the_loader_does_not_tell_it_the_epoch() -> None:
     shard = BatchSamplerShard(BatchSampler(SeedableRandomSampler()))
     assert said(DataLoaderShard(shard), (1, 3))["epoch"] == 2
+
+
+def test_a_later_loader_tells_the_sampler_of_ranks_as_well() -> None:
+    shard = BatchSamplerShard(BatchSampler(SeedableRandomSampler()))
+    assert said(LaterDataLoaderShard(shard), (1, 3))["epoch"] == 5
+
+
+def test_a_loader_that_will_be_set_to_an_epoch_begins_that_one() -> None:
+    assert said(alone(), epoch=6)["epoch"] == 6
+
+
+def test_an_epoch_that_the_sampler_is_not_told_of_does_not_count() -> None:
+    shard = BatchSamplerShard(BatchSampler(SeedableRandomSampler()))
+    assert said(DataLoaderShard(shard), (1, 3), epoch=6)["epoch"] == 2
 
 
 @pytest.mark.parametrize("changed", [{}, {"drop_last": True}, {"split_batches": True, "batch_size": 12}])
