@@ -19,14 +19,13 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from bench.environment import Environment
+from bench.environment import Environment, scratch_folder
 from bench.first_touch import take_memory
 from bench.measure import cpu_seconds, drop_page_cache, tree
 from bench.node import Node, Volume
 from bench.objects import paths
 from bench.peers import s5cmd_copy
 from bench.readers import Job, read_jobs
-from bench.runner import scratch_folder
 from bench.scale import SCALES, SMALL_BYTES, TINY_BYTES, Corpus
 from bench.server import BUCKET, REGION, S3Server
 from bench.systems import S5CMD, cold_mount
@@ -56,9 +55,14 @@ class ColdRun:
     rate: float
     cpu: dict[str, float]
 
+    @property
+    def total_cpu(self) -> float:
+        """Milliseconds of CPU a file, of all processes."""
+        return sum(self.cpu.values())
+
     def __str__(self) -> str:
         parts = ", ".join(f"{name} {ms:.3f}" for name, ms in self.cpu.items())
-        return f"{self.rate:7,.0f} files/s {sum(self.cpu.values()):.3f} ms CPU a file ({parts})"
+        return f"{self.rate:7,.0f} files/s {self.total_cpu:.3f} ms CPU a file ({parts})"
 
 
 def read_cold(env: Environment, corpus: Corpus, prefix: str, endpoint: str, readers: int, case: str) -> ColdRun:
@@ -154,7 +158,8 @@ def _is_worker(pid: int) -> bool:
     return b"stoker_sidecar.worker.main" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
-def _copied(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> ColdRun:
+def copy_by_s5cmd(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> ColdRun:
+    """Copy all objects with s5cmd. Raises BenchError."""
     _ready(corpus)
     copy = s5cmd_copy(env.server, prefix, env.scratch / "copy", endpoint)
     shutil.rmtree(env.scratch / "copy")
@@ -196,7 +201,7 @@ def _measure(env: Environment, corpus: Corpus, prefix: str, endpoint: str, optio
     for _ in range(options.rounds):
         for case, mine in runs.items():
             run = (
-                _copied(env, corpus, prefix, endpoint)
+                copy_by_s5cmd(env, corpus, prefix, endpoint)
                 if case == S5CMD
                 else read_cold(env, corpus, prefix, endpoint, options.readers, case)
             )

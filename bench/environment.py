@@ -1,6 +1,7 @@
 """The environment that workloads run in: the server, a scratch folder on the cache disk, the sizes, and progress."""
 
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -102,3 +103,13 @@ class Environment:
     def meter(self, node: Node | None = None) -> Meter:
         """Return a meter of what a span costs the server and, when given, the node."""
         return Meter(self.server, node.sidecar.pid if node is not None else 0)
+
+
+@contextmanager
+def scratch_folder(parent: Path) -> Iterator[Path]:
+    """Make a folder for one run, and remove it with all that is in it."""
+    folder = Path(tempfile.mkdtemp(prefix="skb-", dir=parent))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

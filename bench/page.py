@@ -125,6 +125,12 @@ a line of 8 MB/s, while each is read at random: in turn without faults and with 
 half of the time (wrong, too few or too many bytes, nothing, silence, a broken connection, "busy", and maps of what it
 has that are not so), and in every second pair of runs one of these is gone for good after some seconds.
 """,
+    "cold": """\
+
+A version is read in a shuffled order by readers while nothing of it is on the disk, with the order known to the node
+and without; or it is warmed and read by nobody. CPU is that of all of the node's processes from the mount on, and the
+note tells it by process; s5cmd copies the same objects, and reads nothing.
+""",
     "herd": """\
 
 Nothing here is measured: nodes, lines and the bucket are a model, event by event, with 1 Gbit/s a node and 10 Gbit/s

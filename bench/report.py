@@ -104,6 +104,7 @@ TITLES = {
     "B7": "B7: sharing a download",
     "neighbours": "B7: nodes behind lines of their own warm one version at once",
     "faults": "Neighbours that lie, stall, break off and die",
+    "cold": "A cold epoch of small files: what a file costs",
     "herd": "Herd, in a model: hundreds of nodes warm one version at once",
     "B8": "B8: the first batch",
     "B9": "B9: the order is known",

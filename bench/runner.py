@@ -1,15 +1,12 @@
 """Measures workloads one after the other, with a server of their own and scratch folders that do not stay."""
 
-import contextlib
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.environment import Environment
+from bench.environment import Environment, scratch_folder
 from bench.errors import UsageError
 from bench.report import Row
 from bench.scale import Scale
@@ -62,13 +59,3 @@ class Run:
                     keep(row)
             say("cleaning up")
         return tuple(found)
-
-
-@contextlib.contextmanager
-def scratch_folder(parent: Path) -> Iterator[Path]:
-    """Make a folder for one run, and remove it with all that is in it."""
-    folder = Path(tempfile.mkdtemp(prefix="skb-", dir=parent))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

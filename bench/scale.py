@@ -155,7 +155,7 @@ class Scale:
     article: Gpus
     cells: Cells
     finding: Finding
-    second: tuple[Corpus, ...]
+    second: tuple[Corpus, ...]  # and cold
     profiled: Corpus
     known: Corpus  # pages
     plane: Plane

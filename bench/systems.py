@@ -15,6 +15,7 @@ STOKER = "Stoker"
 ORDER_KNOWN = "Stoker, order known"
 STOKER_NATIVE = "Stoker native"
 STOKER_OVERLAY = "Stoker overlay"
+NOBODY_READS = "Stoker, warmed, nobody reads"
 TUNED = "Stoker, Adaptive"
 STOKER_FUSE = "Stoker FUSE"
 LONE_WEBHOOK = "webhook in a process of its own"  # the product's, with nothing else to do

@@ -8,6 +8,7 @@ from bench.systems import (
     DISK_ALONE,
     IN_MEMORY,
     LONE_WEBHOOK,
+    NOBODY_READS,
     ORDER_KNOWN,
     PLAIN_CLIENT,
     S5CMD,
@@ -121,6 +122,8 @@ def _of_size(key: str, says: str, figure: str) -> Target:
     return Target(key, "control-plane", says, 0.2, False, "exponent of the nodes", figure)
 
 
+_CPU_A_FILE = "ms of CPU a file"
+
 TARGETS: Sequence[Target] = (
     _of_native("b1-native", "B1", "native mount: files/s of the bare disk", "files/s", STOKER_NATIVE, "page cache"),
     _of_native(
@@ -197,6 +200,9 @@ TARGETS: Sequence[Target] = (
         "4 KiB, page cache warm",
         limit=0.8,
     ),
+    Target("cold-rate", "cold", "files/s of s5cmd", 0.95, True, "files/s", STOKER, of_ratio=True),
+    Target("cold-cpu", "cold", "CPU of a file that is read", 0.4, False, _CPU_A_FILE, STOKER, machine=S5CMD),
+    Target("cold-warmed", "cold", "CPU of a file that is warmed", 0.4, False, _CPU_A_FILE, NOBODY_READS, machine=S5CMD),
     _of_native("second-whole", "second", "second epoch, made whole: files/s of a copy", "files/s", STOKER_NATIVE),
     _at_most("b8-first", "B8", "first batch", 5, "first batch, % of the copy", STOKER),
     _at_most("b8-epoch", "B8", "whole lazy epoch", 1.1, "epoch, x max(copy, compute)", STOKER),

@@ -7,6 +7,7 @@ from bench.report import Row
 from bench.workloads import (
     adaptive,
     article,
+    cold,
     control_plane,
     epochs,
     faults,
@@ -47,6 +48,7 @@ WORKLOADS: Mapping[str, Callable[[Environment], Iterator[Row]]] = {
     "faults": faults.measure,
     "herd": herd.measure,
     "B8": firstbatch.measure,
+    "cold": cold.measure,
     "B9": orders.measure,
     "quota": quota.measure,
     "B10": switch.measure,
