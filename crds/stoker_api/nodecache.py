@@ -145,7 +145,7 @@ class ListingResult(Model):
 
 
 class OlderVersionStatus(Model):
-    """How far this node is with an older version that it was asked for."""
+    """How far this node is with another version than the current one."""
 
     version: str
     phase: NodePhase = NodePhase.PENDING
@@ -197,7 +197,10 @@ class NodeDatasetStatus(Model):
         tuple[str, ...],
         Field(description="Other versions still on this disk; all of them while `version` is not open."),
     ] = ()
-    older: Annotated[tuple[OlderVersionStatus, ...], Field(description="The older versions of the plan.")] = ()
+    older: Annotated[
+        tuple[OlderVersionStatus, ...],
+        Field(description="Other versions: those of the plan, and what is open of others."),
+    ] = ()
     warm_paths: Annotated[
         WarmPathsStatus | None,
         Field(description="What of `warm.paths` or `warm.list` is here; absent: neither is there, or not known yet."),

@@ -195,6 +195,12 @@ class DatasetCache:
         kept = (digest for digest in self.config.retain if self._node.folders.find(self.uid, digest))
         return tuple(sorted({*self.versions.fetchings, *kept} - {self.config.version}))
 
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Other versions of which is told how much is here: those that it was asked for, and all that are open."""
+        asked = (one.version for one in self.config.older)
+        return tuple(dict.fromkeys((*asked, *sorted(self.versions.fetchings.keys() - {self.config.version}))))
+
     async def close(self) -> None:
         """Stop all work; what is on the disk stays."""
         for task in self._tasks:
@@ -222,6 +228,7 @@ class DatasetCache:
         fetching = await self._open(self.config.version)
         self._pages.look()
         await self._drop_unused()
+        await self._open_kept()
         # Before the current one: pods wait for just these.
         delays = [await self._try_older(one) for one in older if one is not None]
         delays += [_RETRY_OLDER] if None in older else []
@@ -248,6 +255,12 @@ class DatasetCache:
         except SidecarError as error:
             self.older_errors[digest] = error
             return None
+
+    async def _open_kept(self) -> None:
+        """Open what is kept for others, which after a restart nobody has yet: they want to know how much is here."""
+        for digest in self.retained:
+            if digest not in self.versions.fetchings:
+                await self._try_open(digest)
 
     async def _try_older(self, fetching: Fetching) -> float | None:
         try:

@@ -75,7 +75,7 @@ def dataset_status(dataset: DatasetCache, now: float, memory: PinnedMemory | Non
         listing=_listing(dataset),
         error=_error(dataset, version),
         retained=dataset.retained,
-        older=tuple(_older(dataset, one.version) for one in config.older),
+        older=tuple(_older(dataset, digest) for digest in dataset.others),
         pages=dataset.warmed_pages.status,
         memory=memory,
     )
@@ -99,13 +99,14 @@ def _older(dataset: DatasetCache, digest: str) -> OlderVersionStatus:
     if fetching is None:
         return OlderVersionStatus(version=digest, error=told)
     version, config = fetching.version, dataset.config
+    asked = any(one.version == digest for one in config.older)
     state = DatasetState(
         has_version=True,
         has_manifest=True,
         listing=False,
         complete=version.complete,
         eager=config.eager,
-        paused=config.paused,
+        paused=config.paused or not asked,  # nothing more of it is fetched but what readers ask for
         settled=_is_full(version),
         failed=error is not None,
         chosen_here=is_chosen_here(version, config.warm_paths),

@@ -287,7 +287,11 @@ def _condition(
 def _without_figures(status: NodeCacheStatus) -> NodeCacheStatus:
     """Return the status without figures; an error counts by its reason, since its sentence may hold figures too."""
     rows = tuple(
-        row.model_copy(update=_FIGURES | {"error": row.error and row.error.model_copy(update={"message": ""})})
+        row.model_copy(
+            update=_FIGURES
+            | {"error": row.error and row.error.model_copy(update={"message": ""})}
+            | {"older": tuple(one.model_copy(update={"warm_bytes": 0}) for one in row.older)}
+        )
         for row in status.datasets
     )
     folders = tuple(folder.model_copy(update=_FOLDER_FIGURES) for folder in status.cache_folders)

@@ -230,8 +230,10 @@ async def test_a_version_that_is_kept_for_others_is_told_of_after_a_restart(tmp_
         new = await cache_node.warm("2", retain=(old,))
     async with open_cache_node(tmp_path, {"bucket": store}) as cache_node:
         await cache_node.configure(listingId="2", version=new, retain=(old,), eager=True)
-        status = await cache_node.reach(lambda s: s.phase is NodePhase.WARM)
+        status = await cache_node.reach(lambda s: s.phase is NodePhase.WARM and bool(s.older))
         assert (status.retained, cache_node.tree(old)) == ((old,), SMALL)
+        # Pods that want it go to where it is whole, before this node was asked for it.
+        assert [(one.version, one.phase, one.warm_bytes) for one in status.older] == [(old, NodePhase.WARM, 4010)]
 
 
 async def two_versions(cache_node: CacheNodeUnderTest) -> tuple[str, str]:
@@ -252,6 +254,19 @@ async def test_an_older_version_that_pods_will_mount_is_fetched_beside_the_curre
     status = await cache_node.reach(lambda s: s.phase is NodePhase.WARM and s.version == new)
     assert [(one.version, one.phase, one.warm_bytes) for one in status.older] == [(old, NodePhase.WARM, 4010)]
     assert (cache_node.tree(old), cache_node.tree(new)) == (SMALL, SMALL | {"train/a": b"ALPHA"})
+
+
+async def test_of_a_version_that_is_only_kept_nothing_is_fetched_and_it_does_not_look_so(
+    cache_node: CacheNodeUnderTest,
+) -> None:
+    fill(cache_node.store, SMALL)
+    old = await cache_node.list("1")
+    await cache_node.configure(listingId="1", version=old)
+    cache_node.store.put("train/a", b"ALPHA", 5)
+    new = await cache_node.list("2", version=old)
+    await cache_node.configure(listingId="2", version=new, eager=True, retain=(old,))
+    status = await cache_node.reach(lambda s: s.phase is NodePhase.WARM and s.version == new)
+    assert [(one.version, one.phase) for one in status.older] == [(old, NodePhase.IDLE)]
 
 
 @pytest.mark.expected_logs("is no longer the object that was listed|no longer")
