@@ -112,7 +112,7 @@ async def test_a_version_that_is_mounted_and_not_open_is_opened_for_it(tmp_path:
         fill(made.store, SMALL)
         before, current = await two_versions(made)
     async with open_cache_node(tmp_path, {"bucket": made.store}, scrub_interval=1e-6) as again:
-        await again.configure(listingId="2", version=current, eager=True, retain=[before], held=(before,))
+        await again.configure(listingId="2", version=current, eager=True, held=(before,))
         await eventually(lambda: again.is_open(current))
         assert not again.is_open(before)
         for _ in range(2):
