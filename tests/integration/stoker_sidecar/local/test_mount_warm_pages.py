@@ -43,17 +43,22 @@ def _dropped() -> int:
     return int(rows.get("drop_pagecache", 0))
 
 
-def test_what_is_named_is_in_memory_when_the_command_returns(stoker: StokerMount) -> None:
-    stoker.mount("--warm")
+def _mounted_with_pages(stoker: StokerMount) -> dict[str, int]:
+    """Mount with what is named in memory, and return how much of each of its files is."""
     stoker.umount()
     # A page whose write has just ended may be in use for a moment, and stays then.
     wait_until(lambda: sum(_cached(path, drop=True) for path in _trees(stoker).values()) == 0)
-    before = _dropped()
     last = _last(stoker.mount("-o", "json", "--warm", "f1/", "--pages"))
     assert last["pages"] == {"request": "mount", "bytes": 4 * SIZE, "readBytes": 4 * SIZE, "done": True}
-    brought = {name: min(SIZE, brought_bytes(path)) for name, path in _trees(stoker).items() if name.startswith("f1/")}
-    # No test writes to drop_caches; a benchmark on the same machine does.
-    assert brought == {f"f1/{n}.bin": SIZE for n in range(4)}, f"{before} of drop_caches before, {_dropped()} after"
+    return {name: min(SIZE, brought_bytes(path)) for name, path in _trees(stoker).items() if name.startswith("f1/")}
+
+
+def test_what_is_named_is_in_memory_when_the_command_returns(stoker: StokerMount) -> None:
+    stoker.mount("--warm")
+    before, brought = _dropped(), _mounted_with_pages(stoker)
+    if _dropped() != before:  # by a benchmark that is tried beside this; the next one takes longer than this does
+        brought = _mounted_with_pages(stoker)
+    assert brought == {f"f1/{n}.bin": SIZE for n in range(4)}
 
 
 def test_pages_without_warm_are_refused_with_what_to_do(stoker: StokerMount) -> None:
