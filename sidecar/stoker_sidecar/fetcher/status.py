@@ -94,12 +94,13 @@ def source_rate(dataset: DatasetCache, row: NodeDatasetStatus) -> int | None:
 
 
 def _older(dataset: DatasetCache, digest: str) -> OlderVersionStatus:
-    fetching, error = dataset.versions.fetchings.get(digest), dataset.older_errors.get(digest)
+    asked = any(one.version == digest for one in dataset.config.older)
+    # What failed of one that is only kept by now is not tried again, and so is no news of it.
+    fetching, error = dataset.versions.fetchings.get(digest), dataset.older_errors.get(digest) if asked else None
     told = _node_error(error) if error is not None else None
     if fetching is None:
         return OlderVersionStatus(version=digest, error=told)
     version, config = fetching.version, dataset.config
-    asked = any(one.version == digest for one in config.older)
     state = DatasetState(
         has_version=True,
         has_manifest=True,

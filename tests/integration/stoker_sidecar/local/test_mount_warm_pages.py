@@ -56,7 +56,7 @@ def _mounted_with_pages(stoker: StokerMount) -> dict[str, int]:
 def test_what_is_named_is_in_memory_when_the_command_returns(stoker: StokerMount) -> None:
     stoker.mount("--warm")
     before, brought = _dropped(), _mounted_with_pages(stoker)
-    if _dropped() != before:  # by a benchmark that is tried beside this; the next one takes longer than this does
+    if _dropped() != before:  # by a benchmark's test beside this
         brought = _mounted_with_pages(stoker)
     assert brought == {f"f1/{n}.bin": SIZE for n in range(4)}
 

@@ -279,3 +279,6 @@ async def test_an_older_version_that_cannot_be_fetched_holds_up_no_other(cache_n
     told = {one.version: one.error and one.error.reason for one in status.older}
     assert told == {old: Reason.SOURCE_CHANGED, unknown: Reason.MANIFEST_UNAVAILABLE}
     assert status.error is None
+    await cache_node.configure(listingId="2", version=new, eager=True, retain=(old,))  # nobody waits for it any more
+    kept = await cache_node.reach(lambda s: [one.version for one in s.older] == [old])
+    assert (kept.older[0].phase, kept.older[0].error) == (NodePhase.IDLE, None)
