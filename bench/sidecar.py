@@ -43,6 +43,9 @@ class Switches:
             "STOKER_OVERLAY": "Auto" if self.overlay else "Off",
             "STOKER_OBSERVE": "Auto" if self.observe else "Off",
             "STOKER_ENDPOINT_NETWORKS": self.networks,
+            # No kubelet watches this disk, and much of it may be others'. For all processes: an agent with a higher
+            # floor than the fetcher's makes no overlay of what is cached.
+            "STOKER_FLOOR_BYTES": "2%",
         }
 
     @property
@@ -51,7 +54,6 @@ class Switches:
         options = [f"--read-through={self.read_through}"] if self.read_through else []
         options += [] if self.readahead else ["--readahead=0"]
         options += [] if self.last_files else ["--last-files=Off"]
-        options += ["--floor-bytes=5%"]  # no kubelet watches this disk
         program = ["bench.variants.fetcher", self.policy] if self.policy else ["stoker_sidecar.fetcher.main"]
         program = ["bench.variants.limited", self.memory_group] if self.memory_group else program
         return [sys.executable, "-m", *program, *options]

@@ -2,7 +2,7 @@
 
 from e2e.support import manifests
 from e2e.support.bucket import files
-from e2e.support.world import Home, World, node_rows
+from e2e.support.world import Home, World, warm_rows
 
 
 def test_the_pod_is_held_then_lands_on_the_warm_node_and_reads_every_byte(world: World, home: Home) -> None:
@@ -19,10 +19,7 @@ def test_the_pod_is_held_then_lands_on_the_warm_node_and_reads_every_byte(world:
 
     assert home.read_sums("reader") == bucket.sums()
     ended = world.get("pod", "reader", home.namespace)
-    warm = [
-        name for name, row in node_rows(world.get("dataset", "train", home.namespace)).items() if row["phase"] == "Warm"
-    ]
-    assert ended["spec"]["nodeName"] in warm
+    assert ended["spec"]["nodeName"] in warm_rows(world.get("dataset", "train", home.namespace))
     assert world.wait_event("reader", home.namespace, "Released")
     why = world.stoker("-n", home.namespace, "why", "reader")
     assert "100 % warm" in why
@@ -37,8 +34,7 @@ def test_all_pods_of_the_one_warm_node_are_nominated_for_it_and_land_there(world
     for name in names:
         home.apply_pod(manifests.reading_pod(home.namespace, name, "train"))
     assert [home.read_sums(name) for name in names] == [bucket.sums()] * len(names)
-    rows = node_rows(world.get("dataset", "train", home.namespace))
-    [warm] = [node for node, row in rows.items() if row["phase"] == "Warm"]
+    (warm,) = warm_rows(world.get("dataset", "train", home.namespace))
     for name in names:
         assert world.get("pod", name, home.namespace)["spec"]["nodeName"] == warm
         assert f"to be tried on {warm} first" in world.wait_event(name, home.namespace, "Released")

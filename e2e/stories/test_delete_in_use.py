@@ -3,7 +3,7 @@
 from e2e.cluster.processes import run, wait_for
 from e2e.support import manifests
 from e2e.support.bucket import files
-from e2e.support.world import PATIENCE, Home, World, condition, node_rows
+from e2e.support.world import PATIENCE, Home, World, condition, warm_rows
 
 WAIT = "until [ -e /tmp/done ]; do sleep 0.2; done"
 
@@ -19,7 +19,7 @@ def test_deletion_waits_for_the_pods_by_name_and_then_cleans_the_node(world: Wor
     bucket.put(files(10, 10_000))
     home.dataset("train", bucket)
     ready = home.ready("train")
-    (node,), uid = node_rows(ready), ready["metadata"]["uid"]
+    (node,), uid = warm_rows(ready), ready["metadata"]["uid"]
     world.apply(manifests.pod(home.namespace, "user", "train:/data", WAIT))
     world.wait("pod", "user", home.namespace, lambda it: it.get("status", {}).get("phase") == "Running")
     assert uid in on_disk(world, node, uid)

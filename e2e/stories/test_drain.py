@@ -3,7 +3,7 @@
 from e2e.support import manifests
 from e2e.support.bucket import files
 from e2e.support.manifests import Object
-from e2e.support.world import Home, World, node_rows
+from e2e.support.world import Home, World, node_rows, warm_rows
 
 APP = "drained-worker"
 
@@ -27,7 +27,7 @@ def test_a_drained_node_hands_its_data_over_first(world: World, home: Home) -> N
     bucket = home.bucket()
     bucket.put(files(20, 10_000))
     home.dataset("train", bucket, cache={"replicas": 1})
-    (holder,) = node_rows(home.ready("train"))
+    (holder,) = warm_rows(home.ready("train"))
     (other,) = (node for node in world.cluster.nodes if node != holder)
     home.apply_pod(worker(home, holder))
     world.wait("pod", "worker", home.namespace, lambda it: it.get("status", {}).get("phase") == "Running")

@@ -6,7 +6,7 @@ from e2e.cluster.images import BUSYBOX_IMAGE
 from e2e.stories.test_training_job import training_job, workers
 from e2e.support import manifests
 from e2e.support.bucket import files
-from e2e.support.world import SYSTEM, Home, World, node_rows
+from e2e.support.world import SYSTEM, Home, World, warm_rows
 
 AGAIN = "until [ -e /tmp/again ]; do sleep 0.2; done"
 SUM = manifests.SUM_EVERYTHING.format(path="/data")
@@ -26,7 +26,7 @@ def test_a_new_version_reaches_new_pods_and_the_old_pod_keeps_its_own(world: Wor
     bucket.delete(["1/00001.bin"])
     renewed = home.until("moving", lambda it: it["status"]["version"] != first and it["status"]["phase"] == "Ready")
     assert renewed["status"]["files"] == 30
-    (node,) = node_rows(renewed)
+    (node,) = warm_rows(renewed)
     (held,) = [row for row in world.get("nodecache", node)["status"]["datasets"] if row["namespace"] == home.namespace]
     assert held["fetchedFiles"] == 2
     assert first in held["retained"]
@@ -57,7 +57,7 @@ def test_a_suspended_job_goes_on_with_its_version_though_the_source_changed_and_
 
     bucket.put({"0/00000.bin": b"changed" * 1000})
     renewed = home.until("train", lambda it: it["status"]["version"] != first and is_ready(it))
-    (node,) = node_rows(renewed)
+    (node,) = warm_rows(renewed)
     # The next version is found by another node, which is asked for the data as well from then on, and cannot have the
     # job's version: its source has another one.
     bucket.put({"0/00001.bin": b"changed" * 1000})

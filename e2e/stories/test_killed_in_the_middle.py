@@ -2,7 +2,7 @@
 
 from e2e.cluster.processes import run
 from e2e.support.bucket import files
-from e2e.support.world import SYSTEM, Home, World, condition, node_rows
+from e2e.support.world import SYSTEM, Home, World, condition, node_rows, warm_rows
 
 COUNT, SIZE = 100, 200_000
 
@@ -16,7 +16,8 @@ def started(home: Home) -> str:
     bucket = home.bucket()
     bucket.put(files(COUNT, SIZE))
     home.dataset("long", bucket, warm={"bandwidthLimit": "2Mi"})
-    (node,) = node_rows(home.until("long", lambda it: warm_files(it) > COUNT // 3))
+    rows = node_rows(home.until("long", lambda it: warm_files(it) > COUNT // 3))
+    (node,) = (name for name, row in rows.items() if row["warmFiles"])
     return str(node)
 
 
@@ -47,6 +48,6 @@ def test_deleted_operator_pods_change_nothing(world: World, home: Home) -> None:
     for pod in world.system_pods("operator"):
         world.kubectl("delete", "pod", pod["metadata"]["name"], "-n", SYSTEM, "--wait=false")
     ready = home.ready("long")
-    assert list(node_rows(ready)) == [node]
+    assert list(warm_rows(ready)) == [node]
     assert ready["status"]["listingId"] == listing
     assert condition(ready, "Warm") == "True"

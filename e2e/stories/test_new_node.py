@@ -2,7 +2,7 @@
 
 from e2e.support import manifests
 from e2e.support.bucket import files
-from e2e.support.world import Home, World, node_rows
+from e2e.support.world import Home, World, node_rows, warm_rows
 
 
 def test_a_new_node_warms_a_dataset_that_wants_all_nodes_from_the_others_and_no_other(world: World, home: Home) -> None:
@@ -11,14 +11,14 @@ def test_a_new_node_warms_a_dataset_that_wants_all_nodes_from_the_others_and_no_
     home.dataset("everywhere", bucket, cache={"replicas": "all"})
     home.dataset("once", bucket, cache={"replicas": 1})
     home.ready("everywhere")
-    (holder,) = node_rows(home.ready("once"))
+    (holder,) = warm_rows(home.ready("once"))
     node = world.cluster.add_node()
     try:
         grown = home.until("everywhere", lambda it: node_rows(it).get(node, {}).get("phase") == "Warm", 180)
         assert grown["status"]["warmNodes"] == "3/3"
         (row,) = (row for row in world.get("nodecache", node)["status"]["datasets"] if row["name"] == "everywhere")
         assert row["peerBytes"] > 0
-        assert list(node_rows(world.get("dataset", "once", home.namespace))) == [holder]
+        assert list(warm_rows(world.get("dataset", "once", home.namespace))) == [holder]
     finally:
         world.cluster.remove_node(node)
     shrunk = home.until("everywhere", lambda it: node not in node_rows(it))

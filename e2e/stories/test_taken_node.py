@@ -4,7 +4,7 @@ import json
 
 from e2e.cluster.errors import CommandFailedError
 from e2e.support.bucket import files
-from e2e.support.world import SYSTEM, Home, World, node_rows
+from e2e.support.world import SYSTEM, Home, World, warm_rows
 
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 ACCOUNTS = f"{SYSTEM}-nodes"
@@ -27,7 +27,7 @@ def test_a_taken_node_reads_the_secret_of_the_datasets_that_it_holds_and_no_othe
     bucket = home.bucket()
     bucket.put(files(2, 100))
     home.dataset("train", bucket, cache={"replicas": 1})
-    (holder,) = node_rows(home.ready("train"))
+    (holder,) = warm_rows(home.ready("train"))
     other = next(node for node in world.cluster.nodes if node != holder)
     secret = world.get("dataset", "train", home.namespace)["spec"]["source"]["credentials"]["secretRef"]["name"]
 

@@ -8,7 +8,7 @@ from e2e.cluster.images import BUSYBOX_IMAGE
 from e2e.support.bucket import files
 from e2e.support.built import DIGITS_IMAGE, build_image
 from e2e.support.manifests import Object
-from e2e.support.world import Home, World, condition, node_rows
+from e2e.support.world import Home, World, condition, warm_rows
 from examples.demo.story import report_of
 from examples.digits import dataset
 
@@ -47,12 +47,10 @@ def test_two_workers_end_succeeded_on_warm_nodes(world: World, home: Home) -> No
     assert condition(ended, "DataReady") == "True"
     assert {node["warmPercent"] for node in ended["status"]["nodes"]} == {100}
     assert_reported(world, home)
-    warm = [
-        name for name, row in node_rows(world.get("dataset", "train", home.namespace)).items() if row["phase"] == "Warm"
-    ]
+    warm = warm_rows(world.get("dataset", "train", home.namespace))
     pods = workers(world, home, "job")
     assert len(pods) == 2
-    assert {pod["spec"]["nodeName"] for pod in pods} <= set(warm)
+    assert {pod["spec"]["nodeName"] for pod in pods} <= warm.keys()
     assert "Succeeded" in world.kubectl("get", "tj", "job", "-n", home.namespace)
 
 

@@ -244,3 +244,12 @@ def metric(pod: Object, name: str) -> float:
 def node_rows(item: Object) -> dict[str, Object]:
     """Return status.nodes of a Dataset by the node's name."""
     return {row["name"]: row for row in item.get("status", {}).get("nodes", [])}
+
+
+def warm_rows(item: Object) -> dict[str, Object]:
+    """Return those of ``node_rows`` that are warm.
+
+    A node that was asked to list the source has a row too: another one than a replica's where that one's sidecar was
+    being replaced at the moment, as after an upgrade.
+    """
+    return {name: row for name, row in node_rows(item).items() if row["phase"] == "Warm"}

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from tests.support.waiting import wait_until
 
+_PREFIX = "kubepods-test-"  # and the pid of the process whose pods are in it
+
 
 def cgroup_root() -> Path:
     """Return where the cgroup v2 file system is mounted."""
@@ -19,14 +21,28 @@ def cgroup_root() -> Path:
 @contextmanager
 def pod_cgroup(pod_uid: str) -> Iterator[Path]:
     """Make a pod's cgroup where a kubelet makes it; what runs in it is killed at the end."""
-    parent = cgroup_root() / f"kubepods-test-{os.getpid()}"
+    _clear_abandoned()
+    parent = cgroup_root() / f"{_PREFIX}{os.getpid()}"
     group = parent / f"pod{pod_uid}"
     group.mkdir(parents=True)
     try:
         yield group
     finally:
-        (group / "cgroup.kill").write_text("1")  # a program of a test that failed
-        wait_until(lambda: "populated 0" in (group / "cgroup.events").read_text())
-        group.rmdir()
-        with suppress(OSError):  # other pods of the test are in it
-            parent.rmdir()
+        _remove(group)
+
+
+def _clear_abandoned() -> None:
+    """Remove groups of tests that were killed: a pod of the same UID would be found in them."""
+    for parent in cgroup_root().glob(f"{_PREFIX}*"):
+        if not Path("/proc", parent.name.removeprefix(_PREFIX)).exists():
+            for group in parent.glob("pod*"):
+                with suppress(FileNotFoundError):  # another process of this run removes it as well
+                    _remove(group)
+
+
+def _remove(group: Path) -> None:
+    (group / "cgroup.kill").write_text("1")  # a program of a test that failed
+    wait_until(lambda: "populated 0" in (group / "cgroup.events").read_text())
+    group.rmdir()
+    with suppress(OSError):  # other pods of the test are in it
+        group.parent.rmdir()
