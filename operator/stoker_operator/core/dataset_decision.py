@@ -21,7 +21,7 @@ from stoker_operator.core.live_versions import (
 from stoker_operator.core.node_roles import Placement
 from stoker_operator.core.node_states import NodeStates
 from stoker_operator.core.on_time import due_time
-from stoker_operator.core.placement import place
+from stoker_operator.core.placement import Chosen, place
 from stoker_operator.core.plan import DatasetPlan, NodePlans, plan_nodes
 from stoker_operator.core.spoiled import Spoiled
 from stoker_operator.core.tuning import TuningDecision, decide_tuning
@@ -55,16 +55,18 @@ def decide_datasets(
     may_be_given: Callable[[DatasetPlan], bool] = lambda _: True,
     versions: Mapping[str, Mapping[str, frozenset[str]]] = MappingProxyType({}),
     asked: Mapping[str, AskedListing] = MappingProxyType({}),
+    chosen: Chosen = MappingProxyType({}),
 ) -> Decision:
     """Decide everything about Datasets. Pure, and what fails for one Dataset is left out for it alone.
 
     ``may_be_given(plan)``: False while nodes must not be told anything new of the Dataset. ``versions``: those that
-    held pods want beside the current one, by key and node. ``asked``: the listings of earlier decisions, by UID.
+    held pods want beside the current one, by key and node. ``asked``: the listings of earlier decisions, by UID;
+    ``chosen``: their replicas.
     """
     states = NodeStates.of(view.node_caches)
     uses, pinned, queued = find_uses(view), pinned_by_jobs(view), queued_datasets(view)
     spoiled = Spoiled()
-    placements = place(view, states, uses, wanted, now, spoiled)
+    placements = place(view, states, uses, wanted, now, spoiled, chosen)
 
     def plan_of(key: str, placement: Placement) -> DatasetPlan:
         facts = PlanFacts(key in queued, pinned.get(key, frozenset()), versions.get(key, {}))

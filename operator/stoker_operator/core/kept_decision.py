@@ -59,6 +59,7 @@ class KeptDecision:
         self._spoiled: Collection[str] = ()  # keys, in the last pass
         # By UID. What says it elsewhere may wait long to be written, and must not be asked for anew meanwhile.
         self.asked: Final[dict[str, AskedListing]] = {}
+        self.chosen: Final = self._placements.chosen
 
     def decide(
         self,

@@ -21,7 +21,7 @@ from stoker_operator.core.node_promises import NOTHING, LastRoom, NodePromises, 
 from stoker_operator.core.node_roles import Placement, Role
 from stoker_operator.core.node_room import Selections
 from stoker_operator.core.node_states import NodeState
-from stoker_operator.core.placement import Draft, by_age_within
+from stoker_operator.core.placement import NO_NODES, Draft, by_age_within
 from stoker_operator.core.placement_turns import Turn, charge_refused, pod_nodes, turn_of
 from stoker_operator.core.quota import QuotaBook, QuotaShare, Tenant
 from stoker_operator.core.replica_share import asks_for_share, last_share
@@ -67,6 +67,8 @@ class KeptPlacements:
 
     def __init__(self, states: HeldStates) -> None:
         self.placements: Final[dict[str, Placement]] = {}
+        # Replicas by UID, of those that do not follow the nodes. What says it elsewhere may wait long to be written.
+        self.chosen: Final[dict[str, frozenset[str]]] = {}
         self._states: Final = states
         self._book: Final = QuotaBook()
         self._positions: Final[dict[str, int]] = {}
@@ -217,7 +219,7 @@ class KeptPlacements:
         old = self._kept.get(key)
         if old is not None:
             new.promised, new.asked = old.promised, old.asked
-            self._keys.pop(old.draft.dataset.metadata.uid, None)
+            self._forget_uid(old, meta.uid)
         swap(self._at, old.nodes if old is not None else frozenset(), nodes, key)
         self._keys[meta.uid] = key
         self._kept[key] = new
@@ -306,7 +308,8 @@ class KeptPlacements:
         one = self._kept[key]
         if not one.draft.share.limited:
             self._remember(key)
-        yield from spoiled.steps(key, partial(one.draft.fill, room, orders))
+        chosen = self.chosen.get(one.draft.dataset.metadata.uid, NO_NODES)
+        yield from spoiled.steps(key, partial(one.draft.fill, room, chosen, orders))
 
     def _count(self, key: str, spoiled: Spoiled) -> None:
         draft = self._kept[key].draft
@@ -342,10 +345,19 @@ class KeptPlacements:
                 continue
             one.seen = one.draft.selection.version
             placement = one.draft.result()
+            replicas = () if one.draft.follows_nodes else one.draft.nodes_with(Role.REPLICA)
+            self.chosen[one.draft.dataset.metadata.uid] = frozenset(replicas)
             if placement != self.placements.get(key):
                 self.placements[key] = placement
                 changed.add(key)
             yield
+
+    def _forget_uid(self, one: _Kept, but: str = "") -> None:
+        """Forget what is known by its UID, where that is another one than ``but`` now."""
+        uid = one.draft.dataset.metadata.uid
+        if uid != but:
+            self._keys.pop(uid, None)
+            self.chosen.pop(uid, None)
 
     def _forget(self, key: str) -> set[str]:
         """Leave a Dataset out; gives the nodes on which it was promised anything."""
@@ -356,7 +368,7 @@ class KeptPlacements:
             self._promises.set(node, key, NOTHING)
         swap(self._askers, frozenset(one.asked), frozenset(), key)
         swap(self._at, one.nodes, frozenset(), key)
-        self._keys.pop(one.draft.dataset.metadata.uid, None)
+        self._forget_uid(one)
         for some in (self._lacking, self._touched, self._everywhere, self._limited, self._dropping):
             some.discard(key)
         self._positions.pop(key, None)

@@ -9,6 +9,7 @@ from collections.abc import Set as AbstractSet
 from functools import partial
 from heapq import nsmallest
 from itertools import islice
+from types import MappingProxyType
 from typing import Final
 
 from stoker_api.dataset import Dataset
@@ -31,6 +32,8 @@ from stoker_operator.core.views import ClusterView
 from stoker_operator.core.warm_nodes import may_warm
 
 _AT_ONCE = 500  # nodes of one step of a turn
+NO_NODES = frozenset[str]()
+Chosen = Mapping[str, frozenset[str]]  # nodes by UID of a Dataset
 
 
 def place(
@@ -40,10 +43,12 @@ def place(
     wanted: Mapping[str, frozenset[str]],
     now: float,
     spoiled: Spoiled,
+    chosen: Chosen = MappingProxyType({}),
 ) -> Mapping[str, Placement]:
     """Place all Datasets, by key. Pure; the same view gives the same answer, and acting on it changes it no further.
 
-    One that cannot be placed is left out, and noted in ``spoiled``.
+    One that cannot be placed is left out, and noted in ``spoiled``. ``chosen``: replicas of earlier decisions, of which
+    the NodeCaches may say nothing yet.
     """
     selections, book = Selections(view, now), QuotaBook()
     charge_refused(view, states, book)
@@ -60,7 +65,7 @@ def place(
         spoiled.attempt(key, partial(draft, dataset))
     drafts = by_age_within([one for _, one in sorted(turns, key=lambda pair: pair[0])])
     ledger = Ledger(view)
-    steps = (_keep_at_once, _fill_at_once, Draft.count_idle, Draft.drop_idle)
+    steps = (_keep_at_once, partial(_fill_at_once, chosen), Draft.count_idle, Draft.drop_idle)
     for step in steps:
         # Last in line gives up its idle data first.
         for one in reversed(drafts) if step is Draft.drop_idle else drafts:
@@ -74,8 +79,8 @@ def _keep_at_once(draft: "Draft", ledger: KeepRoom) -> None:
         pass
 
 
-def _fill_at_once(draft: "Draft", ledger: FillRoom) -> None:
-    finished(draft.fill(ledger))
+def _fill_at_once(chosen: Chosen, draft: "Draft", ledger: FillRoom) -> None:
+    finished(draft.fill(ledger, chosen.get(draft.dataset.metadata.uid, NO_NODES)))
 
 
 def by_age_within(drafts: list["Draft"]) -> list["Draft"]:
@@ -126,6 +131,7 @@ class Draft:
         self._counted_nodes: Final = len(selection.counted)
         self._share: Final = share_now(dataset, self._counted_nodes)
         self._desired: Final = self._count_desired()
+        self._chosen = NO_NODES
 
     def keep(self, ledger: KeepRoom) -> Iterator[None]:
         """Keep replicas that exist; then pods' nodes; what is left over and warm is idle. In steps of some ms."""
@@ -185,11 +191,14 @@ class Draft:
         here = self.size if state.unread or role is Role.GUEST else state.warm_bytes
         return max(0, self.size - here), 0
 
-    def fill(self, ledger: FillRoom, orders: FillOrders | None = None) -> Steps[None]:
+    def fill(self, ledger: FillRoom, chosen: frozenset[str], orders: FillOrders | None = None) -> Steps[None]:
         """Add replicas, where there are too few: first on nodes that pods use anyway, then on fresh ones. In steps.
 
-        ``orders``: kept for all Datasets of a pass, by which the nodes are as without them.
+        Of these on ``chosen`` first, which were chosen before and may not have been told yet: else one that says
+        meanwhile that it has more room would be told as well. ``orders``: kept for all Datasets of a pass, by which the
+        nodes are as without them.
         """
+        self._chosen = chosen
         if self._spread is not None and self.missing():
             self._fill_spread(self._spread, ledger)
             return
@@ -218,10 +227,18 @@ class Draft:
         # An order steps over those that have it already, one by one.
         few = 2 * len(self.roles) < len(self._fresh)
         if orders is not None and few and not self.share.limited and not self._named:
-            return (yield from orders.of(self.selection).first(missing, self.size, self.roles))
+            again = self._first_chosen(missing, ledger)
+            but = {*self.roles, *again}
+            return again + (yield from orders.of(self.selection).first(missing - len(again), self.size, but))
         free = [name for name in self._fresh if name not in self.roles]
         rank = partial(self._fresh_rank, ledger=ledger)
         return sorted(free, key=rank) if self.share.limited else nsmallest(missing, free, key=rank)
+
+    def _first_chosen(self, most: int, ledger: FillRoom) -> list[str]:
+        """Return those of the chosen ones that come before all others, in their order."""
+        free = (name for name in self._chosen if name in self._fresh and name not in self.roles)
+        ranks = nsmallest(most, (self._fresh_rank(name, ledger) for name in free))
+        return [name for full, tainted, *_, name in ranks if not full and not tainted]
 
     def _fill_spread(self, spread: ReplicaSpread, ledger: FillRoom) -> None:
         """Add replicas so that domains have like many of them; in each domain as ``fill`` would."""
@@ -389,11 +406,11 @@ class Draft:
     def _fell_silent(self, name: str) -> bool:
         return fell_silent(self.selection.everywhere[name], self._now)
 
-    def _fresh_rank(self, name: str, ledger: FillRoom) -> tuple[bool, bool, int, int, str]:
+    def _fresh_rank(self, name: str, ledger: FillRoom) -> tuple[bool, bool, bool, int, int, str]:
         """Rank nodes with room first; tainted ones late, since few pods go there.
 
-        Then the emptiest, then the freest.
+        Then those that were chosen before, then the emptiest, then the freest.
         """
         tainted, given, taken, _ = fresh_rank(self.selection, ledger, name)
         fits = ledger.fits(name, self.size)
-        return (not fits, tainted, given if fits else 0, taken, name)
+        return (not fits, tainted, name not in self._chosen, given if fits else 0, taken, name)

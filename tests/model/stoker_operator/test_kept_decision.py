@@ -310,7 +310,7 @@ def test_what_is_kept_comes_to_the_same_as_deciding_anew(seed: int, passes: int)
     closed = set[str]()
     for _ in range(passes):
         arguments = (world.view(), dict(world.wanted), world.now, world.may_be_given, dict(world.versions))
-        whole = decide_datasets(*arguments, asked=dict(kept.asked))
+        whole = decide_datasets(*arguments, asked=dict(kept.asked), chosen=dict(kept.chosen))
         reopened, closed = closed ^ world.closed, set(world.closed)
         decision = answer(kept.decide(*arguments, _asked_anew(pick, reopened)))
         found, wanted = told(decision, world), told(whole, world)
@@ -354,7 +354,7 @@ def agrees(*views: ClusterView) -> None:
     """Hold what is kept equal to deciding anew, for one view after the other."""
     kept, world = KeptDecision(), World()
     for view in views:
-        whole = decide_datasets(view, {}, NOW, asked=dict(kept.asked))
+        whole = decide_datasets(view, {}, NOW, asked=dict(kept.asked), chosen=dict(kept.chosen))
         decision = answer(kept.decide(view, {}, NOW))
         assert told(decision, world) == told(whole, world)
 

@@ -12,6 +12,7 @@ from stoker_api.node_dataset import NodeDataset
 from stoker_api.nodecache import NodeCache, NodeDatasetStatus, NodePhase
 from stoker_api.trainingjob import TrainingJob
 from stoker_operator.core.dataset_decision import Decision, decide_datasets
+from stoker_operator.core.placement import Chosen
 from stoker_operator.core.views import ClusterView, NodeView, PodView
 
 NOW = 1_800_000_000.0  # seconds since the epoch
@@ -128,9 +129,11 @@ def decided(
     *parts: Dataset | NodeCache | NodeView | PodView | TrainingJob,
     now: float = NOW,
     wanted: Mapping[str, frozenset[str]] = MappingProxyType({}),
+    chosen: Chosen = MappingProxyType({}),
 ) -> Decision:
     """Return what is decided about these; ``wanted`` by name of the Dataset."""
-    return decide_datasets(make_view(*parts), {f"vision/{name}": nodes for name, nodes in wanted.items()}, now)
+    by_key = {f"vision/{name}": nodes for name, nodes in wanted.items()}
+    return decide_datasets(make_view(*parts), by_key, now, chosen=chosen)
 
 
 WARM_REQUEST = {names.ANNOTATION_WARM_REQUESTED: "2026-11-21T10:00:00Z"}

@@ -1,5 +1,6 @@
 """Where datasets are placed."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from hypothesis import given as for_all
@@ -100,6 +101,22 @@ def test_a_node_with_room_is_preferred_and_tainted_ones_come_late() -> None:
     full, tainted = make_cache("a", room=SIZE - 1), make_node("b", taints=(taint,))
     assert placement(dataset, make_node("a"), full, tainted, make_node("c")).roles == {"c": Role.REPLICA}
     assert placement(dataset, make_node("a"), full, tainted).roles == {"b": Role.REPLICA}
+
+
+def test_a_replica_whose_node_was_not_told_yet_stays_when_another_node_is_freer_by_now() -> None:
+    dataset = listed(make_dataset())
+    nodes = make_node("a"), make_node("b"), make_cache("a", room=2 * SIZE), make_cache("b", room=SIZE)
+
+    def roles(*parts: Any, chosen: str) -> Mapping[str, Role]:
+        decision = decided(dataset, *parts, chosen={dataset.metadata.uid: frozenset(chosen)})
+        return decision.plans["vision/imagenet"].placement.roles
+
+    assert roles(*nodes, chosen="") == {"a": Role.REPLICA}
+    assert roles(*nodes, chosen="b") == {"b": Role.REPLICA}
+    full = make_node("a"), make_node("b"), make_cache("a", room=2 * SIZE), make_cache("b", room=SIZE - 1)
+    assert roles(*full, chosen="b") == {"a": Role.REPLICA}
+    cordoned = make_node("b", schedulable=False)
+    assert roles(make_node("a"), cordoned, make_cache("b"), chosen="b") == {"a": Role.REPLICA}
 
 
 def test_a_dataset_that_fits_nowhere_goes_where_most_of_it_fits() -> None:
