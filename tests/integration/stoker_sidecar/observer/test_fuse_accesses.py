@@ -21,6 +21,7 @@ from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(240)]  # 30 s for 60 slow files, more on a busy machine
 _SLOW = 0.25  # seconds that the source takes for a piece
+_POD = "uid-stalled"  # no UID of another module: it is found by its cgroup, and modules run side by side
 FILES = {f"train/{number:03}.bin": bytes([number % 256]) * 4096 for number in range(60)}
 
 
@@ -113,13 +114,13 @@ async def test_a_stall_is_what_the_loader_measures_itself(source: StallSource, t
             return node.counts.opens > 0
 
         await eventually(counts, seconds=30)
-        with pod_cgroup("uid-trainer-0") as group:
+        with pod_cgroup(_POD) as group:
             names = [str(node.seen / path) for path in sorted(FILES)[1:]]
             loader = await asyncio.create_subprocess_exec(
                 sys.executable, "-c", _LOADER, str(_SLOW), *names, stdout=asyncio.subprocess.PIPE
             )
             (group / "cgroup.procs").write_text(str(loader.pid))
-            pods = {"uid-trainer-0": None if source is StallSource.PRESSURE else (UID, node.version.info.digest)}
+            pods = {_POD: None if source is StallSource.PRESSURE else (UID, node.version.info.digest)}
             before, after, seen = await _two_samples(StallMeter(cgroup_root()), node, pods)
             rows = json.loads((await loader.communicate())[0])
         own = _waited(rows, before.at, after.at) / (after.at - before.at)
@@ -132,7 +133,7 @@ async def _two_samples(
     meter: StallMeter, node: FuseNode, pods: Mapping[str, VersionKey | None]
 ) -> tuple[StallSample, StallSample, Stall]:
     """Measure while the loader reads its files, from one fifth of them to four fifths."""
-    workloads, uid = node.observation.workloads, "uid-trainer-0"
+    workloads, uid = node.observation.workloads, _POD
     await eventually(lambda: node.counts.reads > len(FILES) / 5, seconds=60)
     meter.measure(pods, dict(workloads.waited))
     before = meter.samples[uid]
