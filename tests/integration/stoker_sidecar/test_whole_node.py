@@ -131,7 +131,7 @@ def agent_arguments(name: str, folder: Path, kubeconfig: Path, namespace: str) -
     }
     http, peers, learning = free_ports(3)
     flags = {"node-name": name, "kubeconfig": kubeconfig, "pod-ip": "127.0.0.1", "http-port": http, "peer-port": peers}
-    flags |= {"namespace": namespace, "learning-port": learning}
+    flags |= {"namespace": namespace, "learning-port": learning, "floor-bytes": 0}
     everywhere = [{"path": tempfile.gettempdir(), "namespaces": ["*"]}]
     flags |= {"host-folder-grants": json.dumps(everywhere)}
     flags |= {flag: folder / path for flag, path in paths.items()}

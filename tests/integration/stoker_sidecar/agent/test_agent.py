@@ -92,7 +92,7 @@ async def running(kube: FakeKube, folder: Path) -> AsyncIterator[RunningAgent]:
     http, peers, learning = free_ports(3)
     options = ["--node-name=node-1", "--pod-ip=127.0.0.1", f"--run-dir={folder}", "--namespace=stoker"]
     options += [f"--http-port={http}", f"--peer-port={peers}", f"--learning-port={learning}"]
-    settings = AgentSettings.parse([*options, *folders])
+    settings = AgentSettings.parse([*options, "--floor-bytes=0", *folders])
     stopping = asyncio.Event()
     task = asyncio.create_task(build(settings, kube).run(stopping))
     node = RunningAgent(kube, FetcherForAgent(), folder, task, stopping, http, learning)
