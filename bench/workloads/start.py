@@ -8,7 +8,9 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from compileall import compile_dir
 from functools import partial
+from importlib.util import find_spec
 
 from bench.environment import Environment
 from bench.errors import BenchError
@@ -19,6 +21,7 @@ from bench.scale import SMALL_BYTES, Corpus
 from bench.server import BUCKET
 from bench.systems import STOKER, cold_volume
 
+_PACKAGES = ("stoker_api", "stoker_cli", "stoker_kube", "stoker_orders", "stoker_sidecar", "stoker_tuning")
 _CORPUS = Corpus(100, SMALL_BYTES, 4)
 # As the programs `stoker` and `kubectl-stoker` begin.
 _STOKER = (sys.executable, "-c", "from stoker_cli.entry import main; main()")
@@ -28,9 +31,18 @@ _UNITS = ("s to mount", "s to the first byte", "s to unmount")
 
 def measure(env: Environment) -> Iterator[Row]:
     """Yield rows of mounts on one machine, and of a node whose sidecar's processes are killed."""
+    _compile()
     with env.corpus("start", _CORPUS) as prefix:
         yield from _mounts(env, prefix)
         yield from _nodes(env, prefix)
+
+
+def _compile() -> None:
+    """Compile our packages, as pip does where it installs them; a checkout may be kept from writing bytecode."""
+    for name in _PACKAGES:
+        spec = find_spec(name)
+        for folder in (spec and spec.submodule_search_locations) or ():
+            compile_dir(folder, quiet=1)
 
 
 def _mounts(env: Environment, prefix: str) -> Iterator[Row]:

@@ -11,7 +11,8 @@ import click
 from pydantic import ValidationError
 
 from stoker_api.meta import ObjectMeta
-from stoker_api.mount_figures import FIGURES_SOCKET, MOST_TOLD, MOUNT_SPEC, MountFigures, default_runs
+from stoker_api.mount_figures import MOST_TOLD, MountFigures
+from stoker_api.mount_places import FIGURES_SOCKET, MOUNT_SPEC, default_runs
 from stoker_api.nodecache import NodeCache, NodeCacheStatus
 from stoker_cli.errors import FAILED, NOT_FOUND, UNREACHABLE, CliError
 from stoker_cli.tuning_rows import printable

@@ -13,7 +13,7 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import Any, Protocol
 
-from stoker_api.mount_figures import MOUNT_SPEC
+from stoker_api.mount_places import MOUNT_SPEC
 from stoker_cli.errors import CliError
 from stoker_cli.mount import PROGRAM
 

@@ -11,7 +11,8 @@ from stoker_sidecar.agent.core.tuned_rows import told_change
 from stoker_sidecar.agent.node_learning import NodeLearning
 from stoker_sidecar.agent.number_trials import NumberTrials
 from stoker_sidecar.agent.tuning_history import TuningHistory
-from stoker_sidecar.local.mount_spec import UID, HomePaths, MountSpec, RunPaths
+from stoker_sidecar.local.mount_paths import UID, HomePaths, RunPaths
+from stoker_sidecar.local.mount_spec import MountSpec
 from stoker_sidecar.tuning.source import TuningChoice, TuningSource
 from stoker_sidecar.tuning.tuner import Tuner
 from stoker_sidecar.volumes.synchronization import Changes

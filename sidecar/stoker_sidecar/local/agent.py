@@ -20,8 +20,9 @@ from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.linux.hardware import read_machine
 from stoker_sidecar.local.figures_socket import FiguresSocket
 from stoker_sidecar.local.mount_methods import MountMethod, PublishedMount, UnprivilegedMount
+from stoker_sidecar.local.mount_paths import UID, HomePaths, RunPaths
 from stoker_sidecar.local.mount_plugins import MountPlugins
-from stoker_sidecar.local.mount_spec import UID, HomePaths, MountSpec, RunPaths
+from stoker_sidecar.local.mount_spec import MountSpec
 from stoker_sidecar.local.order_report import OrderReport
 from stoker_sidecar.local.report import Report, Stage, for_workstation, write_report
 from stoker_sidecar.local.tuning_file import TuningFile

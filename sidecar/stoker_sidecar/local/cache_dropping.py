@@ -10,11 +10,10 @@ from stoker_sidecar.errors import MountRefused
 from stoker_sidecar.linux import mountinfo
 from stoker_sidecar.linux.files import sync_file_system
 from stoker_sidecar.linux.kernel_caches import cached_bytes, drop_names, drop_of_the_machine, drop_pages
-from stoker_sidecar.local import session as sessions
 from stoker_sidecar.local.mount_spec import MountSpec
 from stoker_sidecar.local.options import DropOptions
 from stoker_sidecar.local.preflight import real_folder
-from stoker_sidecar.local.session import MountSession
+from stoker_sidecar.local.session import MountSession, all_sessions
 
 _OWN_SUPERBLOCK = ("fuse", "overlay")
 
@@ -49,8 +48,8 @@ def drop(options: DropOptions) -> list[str]:
             "say what to drop: --mount DIR of a stoker mount, or --system for all of this machine (root)"
         )
     folder = real_folder(options.folder)
-    for session in sessions.all_sessions(options.runs):
-        if session.spec.folder == folder and session.pid() is not None:
+    for session in all_sessions(options.runs):
+        if session.spec.folder == folder and session.mounted.pid() is not None:
             return list(_of_session(session, options))
     raise MountRefused(f"{folder} is not mounted by a stoker mount of this user")
 

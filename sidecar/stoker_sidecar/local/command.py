@@ -1,4 +1,4 @@
-"""The commands `stoker mount` and `stoker umount`: from the preflight checks to the last line."""
+"""The command `stoker mount`: from the preflight checks to the last line."""
 
 import os
 import signal
@@ -13,10 +13,11 @@ from uuid import uuid4
 
 from stoker_api.dataset import MountMode
 from stoker_sidecar.errors import MountRefused
-from stoker_sidecar.local import session as sessions
-from stoker_sidecar.local.mount_spec import HomePaths, MountSpec, home_paths, run_paths
-from stoker_sidecar.local.options import MountOptions, UmountOptions, environment_of
-from stoker_sidecar.local.preflight import check_folder, check_machine, check_others, check_unused, real_folder
+from stoker_sidecar.local import mounted
+from stoker_sidecar.local.mount_paths import HomePaths, run_paths
+from stoker_sidecar.local.mount_spec import MountSpec, home_paths
+from stoker_sidecar.local.options import MountOptions, environment_of
+from stoker_sidecar.local.preflight import check_folder, check_machine, check_others, real_folder
 from stoker_sidecar.local.report import Report, Stage, heard_line, mounted_line, order_line, read_report, tuning_line
 from stoker_sidecar.local.seed_hint import seed_hint
 from stoker_sidecar.local.session import MountSession
@@ -49,7 +50,7 @@ def mount(options: MountOptions, environment: Mapping[str, str]) -> None:
     check_machine(uid)
     if options.allow_other and uid != 0:
         check_others()
-    sessions.clear_leftovers(options.runs)
+    mounted.clear_leftovers(options.runs)
     check_folder(folder, options.cache, uid)
     home = home_paths(options.cache, options.source)
     with _stop_signals() as stop:
@@ -64,25 +65,11 @@ def mount(options: MountOptions, environment: Mapping[str, str]) -> None:
 
 def _lock(home: HomePaths) -> int:
     try:
-        return sessions.lock(home)
+        return mounted.lock(home)
     except OSError as error:
         raise MountRefused(
             f"the cache folder {home.folder} cannot be written ({error.strerror}): give another by --cache"
         ) from error
-
-
-def umount(options: UmountOptions) -> None:
-    """Unmount, and return when nothing of ours is mounted there and no process is left.
-
-    Raises MountRefused and MountError.
-    """
-    folder = real_folder(options.folder)
-    for session in sessions.all_sessions(options.runs):
-        if session.spec.folder == folder:
-            if not options.force and session.pid() is not None:  # a dead mount serves no one
-                check_unused(folder)
-            return session.end()
-    raise MountRefused(f"{folder} is not mounted by a stoker mount of this user")
 
 
 def spec_of(options: MountOptions, home: HomePaths, folder: Path) -> MountSpec:
@@ -151,7 +138,7 @@ def _attend(
         stays = not options.foreground
     finally:
         if not stays:
-            session.end()
+            session.mounted.end()
             keeper.wait()
 
 

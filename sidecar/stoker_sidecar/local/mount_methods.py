@@ -7,7 +7,8 @@ from typing import Protocol
 from stoker_api.dataset import MountMode
 from stoker_sidecar.agent.plan import NodePlan
 from stoker_sidecar.errors import MountError
-from stoker_sidecar.local.mount_spec import FLOOR, NAMESPACE, UID, HomePaths, MountSpec, RunPaths
+from stoker_sidecar.local.mount_paths import UID, HomePaths, RunPaths
+from stoker_sidecar.local.mount_spec import FLOOR, NAMESPACE, MountSpec
 from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.volumes.core.publish import PublishRequest, VersionKey
 from stoker_sidecar.volumes.node_volumes import VolumePaths, node_volumes

@@ -8,7 +8,8 @@ from stoker_api.node_workload import NodeWorkload
 from stoker_sidecar.agent.core.reported_plans import ReportedOrder
 from stoker_sidecar.agent.report_link import ReportedWorkloads, ReportLink
 from stoker_sidecar.linux.files import is_there
-from stoker_sidecar.local.mount_spec import NAMESPACE, UID, MountSpec, RunPaths
+from stoker_sidecar.local.mount_paths import UID, RunPaths
+from stoker_sidecar.local.mount_spec import NAMESPACE, MountSpec
 from stoker_sidecar.volumes.core.report_volume import ReportVolume
 from stoker_sidecar.volumes.synchronization import Changes
 

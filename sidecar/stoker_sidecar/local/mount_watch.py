@@ -23,8 +23,9 @@ from stoker_sidecar.agent.rule_trials import RuleTrials
 from stoker_sidecar.agent.tuning_history import TuningHistory
 from stoker_sidecar.linux.fanotify import why_not
 from stoker_sidecar.local.mount_methods import MountMethod
+from stoker_sidecar.local.mount_paths import UID, HomePaths, RunPaths
 from stoker_sidecar.local.mount_reports import MountReports
-from stoker_sidecar.local.mount_spec import NAMESPACE, UID, HomePaths, MountSpec, RunPaths
+from stoker_sidecar.local.mount_spec import NAMESPACE, MountSpec
 from stoker_sidecar.local.order_report import OrderReport
 from stoker_sidecar.tuning.core.pace import MOST_TURNS
 from stoker_sidecar.tuning.source import TuningSource

@@ -1,4 +1,4 @@
-"""The command line of `stoker mount` and `stoker umount`, parsed into types that cannot be wrong later."""
+"""The command line of `stoker mount` and `stoker cache drop`, parsed into types that cannot be wrong later."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -9,18 +9,14 @@ from pydantic import ValidationError
 
 from stoker_api.dataset_source import DatasetSource, Source
 from stoker_api.meta import parse_quantity
-from stoker_api.mount_figures import default_runs
 from stoker_api.warm_paths import is_text
 from stoker_sidecar.errors import InvalidSource
 from stoker_sidecar.linux.cpu_sets import format_cpus, parse_cpus, usable_cpus
-from stoker_sidecar.local.mount_spec import (
-    LEAST_WINDOW,
-    MOST_WINDOW,
-    WINDOW_SECONDS,
-    default_cache,
-)
+from stoker_sidecar.local.mount_paths import default_cache
+from stoker_sidecar.local.mount_spec import LEAST_WINDOW, MOST_WINDOW, WINDOW_SECONDS
 from stoker_sidecar.local.report import for_workstation
 from stoker_sidecar.local.said_paths import warm_paths_of
+from stoker_sidecar.local.unmounting import add_runs
 from stoker_sidecar.store.core.location import parse_location
 from stoker_sidecar.version.objects import selector
 
@@ -74,15 +70,6 @@ class MountOptions:
 
 
 @dataclass(frozen=True)
-class UmountOptions:
-    """What `stoker umount` is asked for. ``force``: also under programs that have files open there."""
-
-    folder: Path
-    runs: Path
-    force: bool
-
-
-@dataclass(frozen=True)
 class DropOptions:
     """What `stoker cache drop` is asked for. ``folder``: of the mount; ``system``: of the whole machine instead."""
 
@@ -93,7 +80,7 @@ class DropOptions:
     system: bool
 
 
-def parse(argv: Sequence[str], environment: Mapping[str, str], uid: int) -> MountOptions | UmountOptions | DropOptions:
+def parse(argv: Sequence[str], environment: Mapping[str, str], uid: int) -> MountOptions | DropOptions:
     """Parse the command line. Exits with code 2 and a sentence on a wrong one."""
     parser = argparse.ArgumentParser(prog="stoker")
     commands = parser.add_subparsers(required=True)
@@ -106,25 +93,17 @@ def parse(argv: Sequence[str], environment: Mapping[str, str], uid: int) -> Moun
         usage="stoker mount URL DIR [--warm [PATH ...] [--list FILE]] [OPTION ...]",
     )
     _add_mount(mount, environment, uid)
-    umount = commands.add_parser("umount", help="end such a mount", description="Ends a mount of `stoker mount`.")
-    umount.add_argument("folder", metavar="DIR", type=Path)
-    umount.add_argument(
-        "--force", action="store_true", help="also while programs have files open there, whose reads fail then"
-    )
-    umount.set_defaults(make=lambda options: UmountOptions(options.folder, options.run_dir, options.force))
     drop = _add_drop(commands)
-    for command in (mount, umount, drop):
+    for command in (mount, drop):
         command.set_defaults(parser=command)
-        command.add_argument(
-            "--run-dir", type=Path, default=default_runs(environment, uid), help="folder of the sockets (%(default)s)"
-        )
+        add_runs(command, environment, uid)
     options, paths = parser.parse_known_args(argv)
     _check_words(
         options.parser, argv, paths, may_have_paths=options.parser is mount, warm=getattr(options, "warm", False)
     )
     options.warm_paths = paths
     try:
-        made: MountOptions | UmountOptions | DropOptions = options.make(options)
+        made: MountOptions | DropOptions = options.make(options)
     except (InvalidSource, ValueError) as error:
         options.parser.error(_sentence(error))
     return made

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.local.session import all_sessions
+from stoker_sidecar.local.mounted import all_mounted
 from tests.support.readers import VerifyingReaders
 from tests.support.s3 import S3Server, running_s3
 from tests.support.stoker_mount import StokerMount
@@ -47,7 +47,7 @@ async def _fill(server: S3Server) -> None:
 
 def test_no_read_fails_in_a_storm_of_kills(stoker: StokerMount) -> None:
     stoker.mount("--quota", QUOTA)
-    (keeper,) = {session.pid() for session in all_sessions(stoker.runs)}
+    (keeper,) = {one.pid() for one in all_mounted(stoker.runs)}
     storm = Storm(lambda: [pid for pid in stoker.processes() if pid != keeper])
     with VerifyingReaders(stoker.data, FILES) as readers:
         for _ in range(_KILLS):

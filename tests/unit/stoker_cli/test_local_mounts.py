@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from stoker_api.mount_figures import FIGURES_SOCKET, MOUNT_SPEC, MountFigures
+from stoker_api.mount_figures import MountFigures
+from stoker_api.mount_places import FIGURES_SOCKET, MOUNT_SPEC
 from stoker_api.node_workload import NodeWorkload
 from stoker_cli.errors import CliError
 from stoker_cli.local_mounts import LocalMount

@@ -14,8 +14,9 @@ from stoker_api.dataset_source import Source
 from stoker_api.node_workload import EvidenceSource
 from stoker_client import GlobalShuffleSampler, TrainingReport
 from stoker_sidecar.agent.core.reported_plans import ReportedOrder
+from stoker_sidecar.local.mount_paths import UID, RunPaths
 from stoker_sidecar.local.mount_reports import MountReports
-from stoker_sidecar.local.mount_spec import UID, MountSpec, RunPaths
+from stoker_sidecar.local.mount_spec import MountSpec
 from stoker_sidecar.local.report import Report, heard_line, progress_event
 from stoker_sidecar.reports.listener import ReportListener
 from stoker_sidecar.volumes.synchronization import Changes

@@ -10,7 +10,8 @@ from stoker_api.nodecache import ListingResult
 from stoker_sidecar.errors import MountRefused
 from stoker_sidecar.linux.files import replace_text
 from stoker_sidecar.local.command import spec_of
-from stoker_sidecar.local.mount_spec import HomePaths, MountSpec, home_paths, run_paths
+from stoker_sidecar.local.mount_paths import HomePaths, run_paths
+from stoker_sidecar.local.mount_spec import MountSpec, home_paths
 from stoker_sidecar.local.options import MountOptions, parse
 
 CACHE = Path("/cache")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.local.options import MountOptions, UmountOptions, environment_of, parse
+from stoker_sidecar.local.options import MountOptions, environment_of, parse
 
 USER = 1000
 
@@ -55,11 +55,6 @@ def test_the_cache_is_where_people_expect_it(uid: int, environment: dict[str, st
     assert options.cache == Path(cache)
 
 
-def test_umount_finds_the_mounts_of_the_same_user() -> None:
-    runs = {"XDG_RUNTIME_DIR": "/run/user/1000"}
-    assert parse(["umount", "/data"], runs, USER) == UmountOptions(Path("/data"), mount(**runs).runs, force=False)
-
-
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -71,7 +66,6 @@ def test_umount_finds_the_mounts_of_the_same_user() -> None:
         (["mount", "s3://bucket"], "DIR"),
         (["mount", "s3://bucket", "/data", "train/"], "train/ is behind URL and DIR: paths are for --warm"),
         (["mount", "s3://bucket", "/data", "--warm", "--wram"], "stoker mount: error: unrecognized arguments: --wram"),
-        (["umount", "/data", "/more"], "stoker umount: error: unrecognized arguments: /more"),
         (["mount", "s3://bucket", "/data", "--warm", "\udcff"], "'\\udcff' is no UTF-8: rename it"),
         (["mount", "s3://bucket", "/\udcff"], "'/\\udcff' is no UTF-8: rename it"),
         (["mount", "s3://bucket", "/data", "--list", "paths.txt"], "give --warm as well"),
