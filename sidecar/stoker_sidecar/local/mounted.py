@@ -36,7 +36,7 @@ class _Note(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Mounted:
+class FoundMount:
     """A mount, or what a killed keeper left of one. ``folder``: where it is mounted."""
 
     folder: Path
@@ -126,13 +126,13 @@ def is_locked(home: HomePaths) -> bool:
     return False
 
 
-def all_mounted(runs: Path) -> list[Mounted]:
+def all_mounted(runs: Path) -> list[FoundMount]:
     """Return all mounts of this user, also those whose keeper was killed."""
     found = []
     for path in sorted(runs.glob("*/spec.json")):
         with suppress(OSError, ValueError):  # just being written, or just being removed
             note = _read_note(path)
-            found.append(Mounted(note.folder, HomePaths(note.home), RunPaths(path.parent)))
+            found.append(FoundMount(note.folder, HomePaths(note.home), RunPaths(path.parent)))
     return found
 
 

@@ -15,7 +15,7 @@ from stoker_api.meta import MOST_BYTES
 from stoker_sidecar.linux import libc
 from stoker_sidecar.local.mount_paths import HomePaths, RunPaths
 from stoker_sidecar.local.mount_spec import FLOOR, MountSpec
-from stoker_sidecar.local.mounted import KEEPER, Mounted
+from stoker_sidecar.local.mounted import KEEPER, FoundMount
 from stoker_sidecar.store.core.location import FolderLocation, parse_location
 
 _AGENT = ("-m", "stoker_sidecar.local.agent")
@@ -38,9 +38,9 @@ class MountSession:
         return HomePaths(self.spec.home)
 
     @property
-    def mounted(self) -> Mounted:
+    def mounted(self) -> FoundMount:
         """Return it as who ends it sees it."""
-        return Mounted(self.spec.folder, self.home, self.run)
+        return FoundMount(self.spec.folder, self.home, self.run)
 
     def start(self, lock: int, environment: Mapping[str, str], *, with_parent: bool) -> "subprocess.Popen[bytes]":
         """Start the keeper, which holds ``lock`` from now on.

@@ -13,16 +13,16 @@ from stoker_api.dataset_source import Source
 from stoker_sidecar.errors import MountRefused
 from stoker_sidecar.local.mount_paths import HomePaths, RunPaths
 from stoker_sidecar.local.mount_spec import MountSpec
-from stoker_sidecar.local.mounted import Mounted, all_mounted, lock
+from stoker_sidecar.local.mounted import FoundMount, all_mounted, lock
 from tests.support.waiting import wait_until
 
 
-def mount_in(folder: Path, run: str = "run") -> Mounted:
-    return Mounted(folder / "data", HomePaths(folder / "home"), RunPaths(folder / run))
+def mount_in(folder: Path, run: str = "run") -> FoundMount:
+    return FoundMount(folder / "data", HomePaths(folder / "home"), RunPaths(folder / run))
 
 
 @contextmanager
-def silent_keeper(mount: Mounted, *, leads: bool = True) -> "Iterator[subprocess.Popen[bytes]]":
+def silent_keeper(mount: FoundMount, *, leads: bool = True) -> "Iterator[subprocess.Popen[bytes]]":
     """Run a process with a keeper's words that never listens. ``leads``: it leads a session, as keepers do."""
     words = ["-m", "stoker_sidecar.keeper.main", "--run-dir", str(mount.run.folder), "--run-as", ""]
     program = [sys.executable, "-c", "import signal; signal.pause()", *words]
