@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from stoker_api.dataset import Dataset
 from stoker_api.dataset_status import Phase
 from stoker_api.names import ConditionType, Reason
 from stoker_api.node_dataset import NodeDataset
@@ -85,11 +86,16 @@ async def test_a_node_that_is_drained_hands_over_and_keeps_what_it_has(world: Wo
 
     assert (await entry(world, second.node, eager=True)).manifest_hosts == (f"{first.node}:8081",)
     await entry(world, first.node, eager=False)
-    told = await world.until_dataset(lambda one: find(one.status.conditions, ConditionType.MOVING) is not None)
-    moving = find(told.status.conditions, ConditionType.MOVING)
+    sentence = f"{first.node} is leaving ({DRAINED}); {second.node} takes over"
+
+    def takes_over(one: Dataset) -> bool:
+        # Before the operator has seen that the second node can, it says that none can.
+        moving = find(one.status.conditions, ConditionType.MOVING)
+        return moving is not None and sentence in moving.message
+
+    moving = find((await world.until_dataset(takes_over)).status.conditions, ConditionType.MOVING)
     assert moving is not None
     assert (moving.status, moving.reason) == ("True", Reason.NODE_LEAVING)
-    assert f"{first.node} is leaving ({DRAINED}); {second.node} takes over" in moving.message
 
     second.share = 1.0
     await second.report()
