@@ -18,7 +18,8 @@ def test_a_new_node_warms_a_dataset_that_wants_all_nodes_from_the_others_and_no_
         assert grown["status"]["warmNodes"] == "3/3"
         (row,) = (row for row in world.get("nodecache", node)["status"]["datasets"] if row["name"] == "everywhere")
         assert row["peerBytes"] > 0
-        assert list(warm_rows(world.get("dataset", "once", home.namespace))) == [holder]
+        once = world.get("dataset", "once", home.namespace)
+        assert (list(warm_rows(once)), node in node_rows(once)) == ([holder], False)
     finally:
         world.cluster.remove_node(node)
     shrunk = home.until("everywhere", lambda it: node not in node_rows(it))

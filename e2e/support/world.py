@@ -249,7 +249,6 @@ def node_rows(item: Object) -> dict[str, Object]:
 def warm_rows(item: Object) -> dict[str, Object]:
     """Return those of ``node_rows`` that are warm.
 
-    A node that was asked to list the source has a row too: another one than a replica's where that one's sidecar was
-    being replaced at the moment, as after an upgrade.
+    The node that listed the source has a row too, and need not be one that holds it.
     """
     return {name: row for name, row in node_rows(item).items() if row["phase"] == "Warm"}

@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from stoker_sidecar.linux import mountinfo
+from stoker_sidecar.local.mounted import all_mounted
 from stoker_sidecar.local.report import Report, read_report
-from stoker_sidecar.local.session import all_sessions
 from tests.support.keeper import clear_mounts, mounts_below
 from tests.support.s3 import CREDENTIALS, S3Server
 from tests.support.waiting import wait_until
@@ -125,8 +125,8 @@ class StokerMount:
 
     def report(self) -> Report:
         """Return what the one mount says of itself."""
-        (session,) = all_sessions(self.runs)
-        return read_report(session.run.report)
+        (mount,) = all_mounted(self.runs)
+        return read_report(mount.run.report)
 
     def top(self) -> list[dict[str, Any]]:
         """Return the rows of `stoker top --mount`."""

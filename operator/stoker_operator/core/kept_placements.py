@@ -21,7 +21,7 @@ from stoker_operator.core.node_promises import NOTHING, LastRoom, NodePromises, 
 from stoker_operator.core.node_roles import Placement, Role
 from stoker_operator.core.node_room import Selections
 from stoker_operator.core.node_states import NodeState
-from stoker_operator.core.placement import NO_NODES, Draft, by_age_within
+from stoker_operator.core.placement_draft import NO_NODES, Draft, by_age_within
 from stoker_operator.core.placement_turns import Turn, charge_refused, pod_nodes, turn_of
 from stoker_operator.core.quota import QuotaBook, QuotaShare, Tenant
 from stoker_operator.core.replica_share import asks_for_share, last_share

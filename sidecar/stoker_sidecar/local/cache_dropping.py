@@ -10,10 +10,9 @@ from stoker_sidecar.errors import MountRefused
 from stoker_sidecar.linux import mountinfo
 from stoker_sidecar.linux.files import sync_file_system
 from stoker_sidecar.linux.kernel_caches import cached_bytes, drop_names, drop_of_the_machine, drop_pages
-from stoker_sidecar.local.mount_spec import MountSpec
+from stoker_sidecar.local.mounted import FoundMount, all_mounted
 from stoker_sidecar.local.options import DropOptions
 from stoker_sidecar.local.preflight import real_folder
-from stoker_sidecar.local.session import MountSession, all_sessions
 
 _OWN_SUPERBLOCK = ("fuse", "overlay")
 
@@ -48,9 +47,9 @@ def drop(options: DropOptions) -> list[str]:
             "say what to drop: --mount DIR of a stoker mount, or --system for all of this machine (root)"
         )
     folder = real_folder(options.folder)
-    for session in all_sessions(options.runs):
-        if session.spec.folder == folder and session.mounted.pid() is not None:
-            return list(_of_session(session, options))
+    for mount in all_mounted(options.runs):
+        if mount.folder == folder and mount.pid() is not None:
+            return list(_of_mount(mount, options))
     raise MountRefused(f"{folder} is not mounted by a stoker mount of this user")
 
 
@@ -64,26 +63,26 @@ def _of_the_machine(options: DropOptions) -> str:
     return f"{kinds} of all file systems of this machine were given back, also those of other programs"
 
 
-def _of_session(session: MountSession, options: DropOptions) -> Iterator[str]:
+def _of_mount(mount: FoundMount, options: DropOptions) -> Iterator[str]:
     if options.names:
-        yield _names(session.spec, session)
+        yield _names(mount)
     if options.pages:
-        yield str(_pages(session))
+        yield str(_pages(mount))
 
 
-def _names(spec: MountSpec, session: MountSession) -> str:
+def _names(mount: FoundMount) -> str:
     """Drop names of the mount's own file systems; those of a native mount are the disk's."""
     if os.geteuid() != 0:
         raise MountRefused(
-            f"names of a user's mount are dropped when it ends: stoker umount {spec.folder}, and mount again"
+            f"names of a user's mount are dropped when it ends: stoker umount {mount.folder}, and mount again"
         )
-    shown = mountinfo.layers(mountinfo.read(), str(spec.folder))
-    own = [one for one in mountinfo.below(mountinfo.read(), str(session.home.mounts)) if _is_own(one)]
+    shown = mountinfo.layers(mountinfo.read(), str(mount.folder))
+    own = [one for one in mountinfo.below(mountinfo.read(), str(mount.home.mounts)) if _is_own(one)]
     for one in own:
         drop_names(one)
     if shown and not _is_own(shown[-1]):
         raise MountRefused(
-            f"{spec.folder} is native: its names are the disk's, and --system drops those of the whole machine"
+            f"{mount.folder} is native: its names are the disk's, and --system drops those of the whole machine"
         )
     return f"names of {len(own)} file systems of the mount were given back"
 
@@ -92,13 +91,13 @@ def _is_own(one: mountinfo.Mount) -> bool:
     return one.fs_type.partition(".")[0] in _OWN_SUPERBLOCK
 
 
-def _pages(session: MountSession) -> DroppedPages:
+def _pages(mount: FoundMount) -> DroppedPages:
     """Drop pages of the files in the cache, and of those that are read by FUSE, which has pages of its own."""
-    sync_file_system(session.home.folder)  # what is not on the disk yet would stay
+    sync_file_system(mount.home.folder)  # what is not on the disk yet would stay
     done = DroppedPages()
-    layers = mountinfo.layers(mountinfo.read(), str(session.spec.folder))
+    layers = mountinfo.layers(mountinfo.read(), str(mount.folder))
     through_fuse = bool(layers) and _is_own(layers[-1])
-    for folder in (session.home.cache, *([session.spec.folder] if through_fuse else [])):
+    for folder in (mount.home.cache, *([mount.folder] if through_fuse else [])):
         for path in _files(folder):
             _drop_file(path, done)
     return done

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from stoker_api.mount_places import MOUNT_SPEC
 from stoker_sidecar.errors import MountRefused
 from stoker_sidecar.linux import mountinfo, mounts
 from stoker_sidecar.linux.fuse_device import unmount_as_user
@@ -129,7 +130,7 @@ def is_locked(home: HomePaths) -> bool:
 def all_mounted(runs: Path) -> list[FoundMount]:
     """Return all mounts of this user, also those whose keeper was killed."""
     found = []
-    for path in sorted(runs.glob("*/spec.json")):
+    for path in sorted(runs.glob(f"*/{MOUNT_SPEC}")):
         with suppress(OSError, ValueError):  # just being written, or just being removed
             note = _read_note(path)
             found.append(FoundMount(note.folder, HomePaths(note.home), RunPaths(path.parent)))

@@ -7,9 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from stoker_api.meta import MOST_BYTES
 from stoker_sidecar.linux import libc
@@ -103,15 +101,6 @@ class MountSession:
         """Who mounts a folder may read it; nothing beside it is read, wherever links lead."""
         location = parse_location(self.spec.source.uri)
         return ["--host-folder", str(location.path)] if isinstance(location, FolderLocation) else []
-
-
-def all_sessions(runs: Path) -> list[MountSession]:
-    """Return all sessions of this user, also those whose keeper was killed."""
-    found = []
-    for note in sorted(runs.glob("*/spec.json")):
-        with suppress(OSError, ValueError):  # just being written, or just being removed
-            found.append(MountSession(MountSpec.model_validate_json(note.read_text()), RunPaths(note.parent)))
-    return found
 
 
 def _end_with_parent() -> None:

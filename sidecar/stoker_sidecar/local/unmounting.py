@@ -1,4 +1,4 @@
-"""The command `stoker umount`, from its words to the last process. It imports no models: half a second (ADR 131)."""
+"""The command `stoker umount`, from its words to the last process. Imports no models, which take longer (ADR 131)."""
 
 import argparse
 from collections.abc import Mapping, Sequence

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from stoker_sidecar.local.session import all_sessions
+from stoker_sidecar.local.mounted import all_mounted
 from tests.support.s3 import S3Server
 from tests.support.stoker_mount import SECONDS, StokerMount
 from tests.support.waiting import wait_until
@@ -107,5 +107,5 @@ def test_of_a_mount_that_is_whole_it_is_read_into_memory_and_shown(server: S3Ser
 def test_a_mount_that_nobody_looks_at_has_no_socket(stoker: StokerMount) -> None:
     stoker.mount()
     assert stoker.report().report_socket == ""
-    (session,) = all_sessions(stoker.runs)
-    assert not session.run.reports.exists()
+    (mount,) = all_mounted(stoker.runs)
+    assert not mount.run.reports.exists()

@@ -8,7 +8,7 @@ from stoker_operator.core.dataset_decision import Decision
 from stoker_operator.core.kept_decision import KeptDecision
 from stoker_operator.core.node_roles import Role
 from stoker_operator.core.node_room import KeepRoom
-from stoker_operator.core.placement import Draft
+from stoker_operator.core.placement_draft import Draft
 from stoker_operator.core.views import ClusterView
 from tests.unit.stoker_operator.builders import (
     NOW,
