@@ -55,6 +55,10 @@ lint: install ## Lint, format, types, import rules
 unit: install ## Tests that need neither root nor a server
 	@$(PY) -m tests.run unit
 
+.PHONY: coverage
+coverage: install ## The lines that the unit tests reach
+	@$(PY) -m pytest -q tests/unit -n 2 --cov
+
 .PHONY: e2e
 e2e: install ## The user stories on a real cluster
 	@$(PY) -m tests.run e2e
@@ -68,8 +72,12 @@ bench-page: install ## Benchmarks at full size, 5 times each: writes docs/perfor
 	@$(PY) -m bench run --full --write
 
 .PHONY: lock
-lock: install ## Pin anew what pyproject.toml names: requirements/*.txt (tools/lock.sh --upgrade takes newer versions)
+lock: install ## Write requirements/*.txt from pyproject.toml (tools/lock.sh --upgrade takes newer versions)
 	@tools/lock.sh
+
+.PHONY: release
+release: install ## Image, chart, wheels, plug-in, SBOM and checksums, into dist/VERSION (KEY=private SSH key, URL=of the files)
+	@$(PY) -m tools.release build $(if $(KEY),--key $(KEY)) $(if $(URL),--url $(URL))
 
 .PHONY: client-wheel
 client-wheel: install ## Build stoker-client, the wheel for training images, into dist
@@ -79,9 +87,18 @@ client-wheel: install ## Build stoker-client, the wheel for training images, int
 crds: install ## Generate the CRDs from the models
 	@$(PY) -m stoker_api.schema crds charts/stoker/crds
 
+.PHONY: rooms
+rooms: install ## Write docs/design/rooms.md from .importlinter
+	@$(PY) tools/rooms.py
+
+.PHONY: docs
+docs: install ## Write the site of docs/, with search, to site/ (with npm, also its diagrams)
+	@$(PY) tools/docs_diagrams.py
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet && echo "python3 -m http.server -d site shows it"
+
 .PHONY: rules
-rules: install ## Write docs/RULES.md from the models of tuning documents
-	@$(PY) -m stoker_tuning.documents.reference docs/RULES.md
+rules: install ## Write docs/reference/rules.md from the models of tuning documents
+	@$(PY) -m stoker_tuning.documents.reference docs/reference/rules.md
 
 .PHONY: cluster-build
 cluster-build: install ## Build the parts of the test cluster (once; cached)
@@ -89,4 +106,4 @@ cluster-build: install ## Build the parts of the test cluster (once; cached)
 
 .PHONY: clean
 clean: ## Remove what the Makefile made (not the cluster's cache)
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis bench/results
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .hypothesis bench/results

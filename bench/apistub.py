@@ -1,4 +1,4 @@
-"""The little of a Kubernetes API server that a sidecar's agent needs: NodeCache, Secret, and a place for its status."""
+"""The part of a Kubernetes API server that a sidecar's agent needs: a NodeCache with its status, and a Secret."""
 
 import base64
 import json
@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
-from stoker_api.names import PEER_SECRET
 from stoker_operator.webhook.certs import make
+from stoker_operator.webhook.peer_authority import PeerSigner
 
 NODE = "bench"
 LOOPBACK = "127.0.0.1"
@@ -22,17 +21,17 @@ _TICK_SECONDS = 0.2
 class ApiStub:
     """A Kubernetes API server with one NodeCache and one Secret, as a context manager.
 
-    ``plan`` sets the desired state of the node; ``status`` is the status that the agent wrote last. ``address``: of
-    this machine, where it listens. ``peer_secret``: by which nodes know each other, as its files; none without it.
+    ``plan`` sets the desired state of the node. ``status`` is the status that the agent wrote last. ``address`` is the
+    listen address on this machine. ``signer`` signs the node's certificate for peers; None signs none.
     """
 
-    def __init__(
-        self, secret: Mapping[str, str], *, address: str = LOOPBACK, peer_secret: Mapping[str, bytes] | None = None
-    ) -> None:
+    def __init__(self, secret: Mapping[str, str], *, address: str = LOOPBACK, signer: PeerSigner | None = None) -> None:
         self.status: dict[str, Any] = {}
         self.changed = threading.Condition()
         self.secret = _encoded({key: value.encode() for key, value in secret.items()})
-        self.peer_secret = _encoded(peer_secret or {})
+        self._signer = signer
+        self._peer: dict[str, Any] = {}
+        self._peer_key = ""
         self.closed = False
         self._spec: dict[str, Any] = {"datasets": []}
         self._version = 1
@@ -45,9 +44,7 @@ class ApiStub:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self.changed:
             self.closed = True
             self.changed.notify_all()
@@ -55,14 +52,14 @@ class ApiStub:
         self._server.server_close()
 
     def plan(self, *datasets: Mapping[str, Any]) -> None:
-        """Replace the NodeCache's spec by these datasets."""
+        """Replace the datasets in the NodeCache's spec."""
         with self.changed:
             self._spec = {"datasets": [dict(dataset) for dataset in datasets]}
             self._version += 1
             self.changed.notify_all()
 
     def newer_than(self, seen: int) -> bool:
-        """Wait a moment for another resourceVersion than ``seen``; return whether there is one."""
+        """Wait briefly for a resourceVersion other than ``seen``. Return True if there is one."""
         with self.changed:
             self.changed.wait_for(lambda: self.closed or self._version != seen, _TICK_SECONDS)
             return self._version != seen
@@ -73,23 +70,34 @@ class ApiStub:
         return self._version
 
     def node_cache(self) -> dict[str, Any]:
-        """Return the NodeCache as it is now."""
+        """Return the current NodeCache."""
         metadata = {"name": NODE, "uid": "bench", "resourceVersion": str(self._version), "generation": self._version}
         return {
             "apiVersion": "stoker.dev/v1alpha1",
             "kind": "NodeCache",
             "metadata": metadata,
-            "spec": self._spec,
+            "spec": self._spec | ({"peer": self._peer} if self._peer else {}),
             "status": self.status,
         }
 
+    def certify(self) -> None:
+        """Sign a certificate for the key in the status, as the operator does."""
+        key = self.status.get("peerKey", "")
+        if self._signer is None or key in ("", self._peer_key):
+            return
+        signed = self._signer.sign(NODE, key, datetime.now(UTC))
+        with self.changed:
+            self._peer, self._peer_key = signed.model_dump(by_alias=True), key
+            self._version += 1
+            self.changed.notify_all()
+
     @property
     def environment(self) -> dict[str, str]:
-        """The variables by which a pod finds its API server."""
+        """The environment variables that lead a pod to its API server."""
         return {"KUBERNETES_SERVICE_HOST": self._address, "KUBERNETES_SERVICE_PORT": str(self._server.server_port)}
 
     def write_service_account(self, folder: Path) -> None:
-        """Write the files by which a pod is known to its API server, and speak TLS from now on."""
+        """Write the service account files of a pod, and serve TLS from then on."""
         material = make([self._address], datetime.now(UTC))
         folder.mkdir()
         (folder / "token").write_text("bench")
@@ -110,22 +118,19 @@ class _Server(ThreadingHTTPServer):
     stub: ApiStub
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing: an agent that was killed hangs up in the middle, which benchmarks do on purpose."""
+        """Log nothing. Benchmarks kill agents on purpose, which breaks connections."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: _Server
 
-    def do_GET(self) -> None:  # the base class names it
+    def do_GET(self) -> None:  # the name comes from the base class
         stub = self.server.stub
         if "/secrets/" in self.path:
             self._answer({"kind": "Secret", "metadata": {"name": "keys", "namespace": "bench"}, "data": stub.secret})
         elif "/tuningprofiles" in self.path:
             self._unchanged(stub, [])
-        elif "/secrets?" in self.path:
-            metadata = {"name": PEER_SECRET, "namespace": NODE, "resourceVersion": "1"}
-            self._unchanged(stub, [{"metadata": metadata, "data": stub.peer_secret}])
         elif "watch=true" in self.path:
             self._watch(stub)
         else:
@@ -136,16 +141,17 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         with stub.changed:
             stub.status = body.get("status", stub.status)
+        stub.certify()
         self._answer(stub.node_cache())
 
     def do_POST(self) -> None:
-        """Accept an Event and forget it; give the node's account a token."""
+        """Accept and discard an Event. Return a token for the node's service account."""
         self.rfile.read(int(self.headers["Content-Length"]))
         token = {"token": "bench", "expirationTimestamp": "2999-01-01T00:00:00Z"}
         self._answer({"metadata": {"name": "posted", "resourceVersion": "1"}, "status": token})
 
     def _unchanged(self, stub: ApiStub, items: Sequence[Mapping[str, Any]]) -> None:
-        """Say that these are all, as long as anybody asks."""
+        """Return the complete list. Keep the watch open until the client leaves."""
         if "watch=true" not in self.path:
             self._answer({"metadata": {"resourceVersion": "1"}, "items": items})
             return

@@ -1,9 +1,9 @@
-"""The one error tree of the benchmarks."""
+"""The error classes of the benchmarks."""
 
 
 class BenchError(Exception):
-    """A measurement could not be made; the message says which and why. No figure is better than a wrong one."""
+    """A measurement failed. The message says which one and why. A missing figure is better than a wrong one."""
 
 
 class UsageError(BenchError):
-    """The caller asked for something that makes no sense; the message says what to do instead."""
+    """The arguments are invalid. The message says what to do instead."""

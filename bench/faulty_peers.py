@@ -1,7 +1,6 @@
-"""Nodes that take files from each other over TLS while some of them lie, stall, break off and die, and their source."""
+"""Nodes that exchange files over TLS while some of them lie, stall, disconnect and die, and their source."""
 
 import asyncio
-import hashlib
 import os
 import random
 import time
@@ -16,126 +15,58 @@ from pathlib import Path
 
 from aiohttp import web
 
-from bench.proxy import Link
-from stoker_api.dataset_source import Source
+from bench.rated_source import RatedSource
+from e2e.support.forgery import forged
+from stoker_api.datasets.dataset_source import Source
 from stoker_api.meta import ObjectMeta
-from stoker_api.node_dataset import NodeDataset
-from stoker_api.nodecache import (
-    NodeCache,
-    NodeCacheSpec,
-    NodeDatasetStatus,
-    NodePhase,
-)
-from stoker_operator.webhook.certs import renewed_peer
-from stoker_sidecar.agent.peer_files import PeerFiles
-from stoker_sidecar.agent.plan import NodePlan
-from stoker_sidecar.errors import NotYetConfigured, ObjectGone, SidecarError
-from stoker_sidecar.fetcher.context import NodeDependencies
-from stoker_sidecar.fetcher.download.neighbours import Neighbours
-from stoker_sidecar.fetcher.download.tls_neighbours import Waits, tls_neighbours
-from stoker_sidecar.fetcher.node import CacheNode, CacheSettings
-from stoker_sidecar.store.base import Body, in_chunks
-from stoker_sidecar.store.core.object_checksum import Checksum
+from stoker_api.node_caches.node_dataset import NodeDataset
+from stoker_api.node_caches.node_dataset_status import NodeDatasetStatus, NodePhase
+from stoker_api.node_caches.nodecache import NodeCache, NodeCacheSpec
+from stoker_operator.webhook.peer_authority import PeerSigner, renewed_authority
+from stoker_sidecar.agent.http.peers.peer_files import PeerFiles
+from stoker_sidecar.agent.http.peers.peer_server import PeerIdentity
+from stoker_sidecar.agent.planning.plan import NodePlan
+from stoker_sidecar.errors import NotYetConfigured, SidecarError
+from stoker_sidecar.fetcher.datasets.node_context import NodeDependencies
+from stoker_sidecar.fetcher.node.cache_node import CacheNode, CacheSettings
+from stoker_sidecar.fetcher.peers.peer_client import PeerClient
+from stoker_sidecar.fetcher.peers.tls_peers import Waits, tls_peer_client
 from stoker_sidecar.version.manifest import Manifest
-from stoker_sidecar.version.objects import ListedObject
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
-from stoker_sidecar.wire.cache_folder import FolderSpec
+from stoker_sidecar.wire.config.cache_folder import FolderSpec
+from stoker_sidecar.wire.config.disk_floor import NO_FLOOR
+from stoker_sidecar.wire.config.peer_tls import PeerTls
 from stoker_sidecar.wire.credentials import AmbientCredentials, Credentials
-from stoker_sidecar.wire.disk_floor import NO_FLOOR
-from stoker_sidecar.wire.fetcher_protocol import Configure, Failed, Have, Reach, Read, Reply
-from stoker_sidecar.wire.peer_tls import PeerTls
+from stoker_sidecar.wire.fetcher_protocol import Configure, Failed, InventoryQuery, Read, Reply
 from stoker_sidecar.wire.small_files import SIZES
 
 UID = "bench-faults"
-_BLOCK = 64 * 1024
-_BYTES = ("wrong bytes", "too short", "too long", "nothing", "stall", "broken off", "busy")
+_BYTES = ("wrong bytes", "forged bytes", "too short", "too long", "nothing", "stall", "broken off", "busy")
 _NOBODY: Mapping[int, float] = {}
 _MAPS = ("has all", "has nothing", "garbage", "no answer", "stall")
 
 
-def _md5(content: bytes) -> str:
-    return hashlib.md5(content, usedforsecurity=False).hexdigest()
+class Faults:
+    """Faults in a random ``share`` of a node's answers. ``counts`` has the number of each kind of fault.
 
-
-class RatedSource:
-    """An ObjectStore in memory whose answers share a line of so many bytes a second (0: any), with MD5s as ETags.
-
-    ``sent``: bytes; ``asked``: how often for what, by path and offset.
+    ``objects`` is the content of the source, from which forged bytes with the same CRC are made.
     """
 
-    def __init__(self, objects: Mapping[str, bytes], rate: float = 0.0) -> None:
+    def __init__(self, seed: int, share: float, objects: Mapping[str, bytes]) -> None:
         self._objects = objects
-        self._etags = {
-            path: hashlib.md5(content, usedforsecurity=False).hexdigest() for path, content in objects.items()
-        }
-        self._line = Link(rate)
-        self.sent = 0
-        self.asked: Counter[tuple[str, int]] = Counter()
-
-    async def list(self) -> AsyncIterator[Sequence[ListedObject]]:
-        """Yield one page of all objects."""
-        yield [
-            ListedObject(path.encode(), len(content), 10**18, self._etags[path], "")
-            for path, content in self._objects.items()
-        ]
-
-    @asynccontextmanager
-    async def get_range(
-        self,
-        path: str,
-        offset: int,
-        length: int,
-        *,
-        if_match: str,
-        version_id: str = "",
-        whole: bool = False,
-        ahead: int = 0,
-    ) -> AsyncIterator[Body]:
-        """Give the bytes at the line's pace."""
-        if path not in self._objects or if_match != self._etags[path]:
-            raise ObjectGone(f"{path} is not in this source")
-        self.asked[path, offset] += 1
-        yield Body(in_chunks(self._stream(self._objects[path][offset : offset + length])))
-
-    async def checksum(self, path: str, *, if_match: str, version_id: str = "") -> Checksum | None:
-        """State none: the ETags prove all."""
-        return None
-
-    async def aclose(self) -> None:
-        """Do nothing."""
-
-    async def _stream(self, content: bytes) -> AsyncIterator[bytes]:
-        for at in range(0, len(content), _BLOCK):
-            block = content[at : at + _BLOCK]
-            self.sent += len(block)
-            if (wait := self._line.wait(len(block), time.monotonic())) > 0:
-                await asyncio.sleep(wait)
-            yield block
-
-
-class Faults:
-    """What goes wrong with a ``share`` of the answers of a node, by chance; ``counts``: how often what did."""
-
-    def __init__(self, seed: int, share: float, kinds: Sequence[str] = _BYTES) -> None:
         self._chance = random.Random(seed)
         self._share = share
-        self._kinds = kinds
         self.counts: Counter[str] = Counter()
-
-    @property
-    def total(self) -> int:
-        """Faults so far."""
-        return sum(self.counts.values())
 
     @web.middleware
     async def answer(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Answer as the node does, or wrongly."""
+        """Answer as the node does, or with a fault."""
         if self._chance.random() >= self._share:
             return await handler(request)
         about = "path" not in request.query
-        kind = self._chance.choice(_MAPS if about else self._kinds)
+        kind = self._chance.choice(_MAPS if about else _BYTES)
         self.counts[kind] += 1
         return await (self._lie_about(request, kind) if about else self._give(request, kind))
 
@@ -153,7 +84,7 @@ class Faults:
     async def _give(self, request: web.Request, kind: str) -> web.StreamResponse:
         count = len(request.query.getall("path"))
         length = int(request.query.get("length", f"{10_000 * count}"))
-        # Of several files, too, all is said to be there: what is wrong is in the bytes, or how many they are.
+        # Report all pieces as present, also for several files. Faults are in the bytes or in their number.
         told = {SIZES: ",".join(["10000"] * count)}
         match kind:
             case "nothing":
@@ -164,6 +95,10 @@ class Faults:
                 return web.Response(body=bytes(max(0, length - 1) if kind == "too short" else length + 1), headers=told)
             case "wrong bytes":
                 return web.Response(body=self._chance.randbytes(length), headers=told)
+            case "forged bytes":
+                offset = int(request.query.get("offset", "0"))
+                found = [self._objects[path][offset:][:length] for path in request.query.getall("path")]
+                return web.Response(body=b"".join(map(forged, found)), headers=told)
         response = web.StreamResponse(headers={"Content-Length": str(length)} | told)
         await response.prepare(request)
         await response.write(bytes(length // 2))
@@ -180,38 +115,38 @@ class Faults:
 
 @dataclass
 class FaultyNode:
-    """One node: its cache, its server for the others with its faults, and what was read of it."""
+    """One node: its cache, its server for peers with its faults, and the reads of its files."""
 
     cache: CacheNode
     root: Path
     plan: NodePlan
     faults: Faults
     peer: str
-    end: Callable[[], Awaitable[None]]  # as a process that is killed: nobody listens, what it gives breaks off
+    end: Callable[[], Awaitable[None]]  # like a killed process: it stops listening and breaks its transfers off
     dead: bool = False
     failed_reads: list[str] = field(default_factory=list)
     reads: int = 0
 
     def status(self) -> NodeDatasetStatus | None:
-        """Return the Dataset's status; None before there is one."""
+        """Return the Dataset's status, or None if there is none so far."""
         return next((NodeDatasetStatus.model_validate(one) for one in self.cache.progress().datasets), None)
 
     async def configure(self, **changes: object) -> None:
-        """Tell fetcher and agent about the Dataset."""
+        """Announce the Dataset to fetcher and agent."""
         row = {"namespace": "bench", "name": "faults", "uid": UID, "source": {"uri": "s3://bucket/faults"}} | changes
         entry = NodeDataset.model_validate(row)
         self.plan.take_node_cache(NodeCache(metadata=ObjectMeta(name="n"), spec=NodeCacheSpec(datasets=(entry,))))
         await self.cache.configure(Configure(row, AmbientCredentials()))
 
     async def die(self, seconds: float) -> None:
-        """Be gone for good after so many seconds."""
+        """Stop the node for good after this number of seconds."""
         await asyncio.sleep(seconds)
         self.dead = True
         self.faults.counts["died"] += 1
         await self.end()
 
     def files(self, digest: str) -> Path:
-        """Return where whole files lie."""
+        """Return the folder of complete files."""
         return self.root / "datasets" / UID / "versions" / digest / "tree"
 
 
@@ -219,12 +154,12 @@ class FaultyNode:
 async def faulty_node(
     root: Path, source: RatedSource, tls: PeerTls, faults: Faults, waits: Waits, pace: float
 ) -> AsyncIterator[FaultyNode]:
-    """Open a node whose time goes ``pace`` times as fast."""
+    """Open a node whose clock runs ``pace`` times as fast."""
 
     @asynccontextmanager
-    async def meet(folder: Path | None, uid: str, digest: str) -> AsyncIterator[Neighbours]:
-        async with tls_neighbours(tls.client_context(), uid, digest, waits) as neighbours:
-            yield neighbours
+    async def meet(folder: Path | None, uid: str, digest: str, names: Mapping[str, str]) -> AsyncIterator[PeerClient]:
+        async with tls_peer_client(tls.client_context(), uid, digest, names, waits) as client:
+            yield client
 
     async def open_store(_: Source, __: Credentials) -> RatedSource:
         return source
@@ -238,7 +173,7 @@ async def faulty_node(
     cache = CacheNode(CacheSettings((FolderSpec(str(root)),), floor=NO_FLOOR, memory_floor=NO_FLOOR), outside)
     await cache.open()
     plan, application = NodePlan(), web.Application(middlewares=[faults.answer])
-    # One that waits until there is more does so by the real clock.
+    # Waits for more bytes use the real clock.
     answer = partial(_answer, cache, waiting=pace == 1.0)
     PeerFiles(plan, CacheFolders([root]), answer).add_to(application)
     runner = web.AppRunner(application, shutdown_timeout=0.1)
@@ -263,10 +198,8 @@ async def faulty_node(
         await runner.cleanup()
 
 
-async def _answer(cache: CacheNode, request: Have | Reach, *, waiting: bool) -> Reply:
+async def _answer(cache: CacheNode, request: InventoryQuery, *, waiting: bool) -> Reply:
     try:
-        if isinstance(request, Reach):
-            return await cache.reach(request)
         return await cache.have_more(request) if waiting else cache.have(request)
     except NotYetConfigured as error:
         return Failed(error.errno, error.message)
@@ -274,11 +207,10 @@ async def _answer(cache: CacheNode, request: Have | Reach, *, waiting: bool) -> 
 
 @dataclass(frozen=True)
 class FaultyRun:
-    """What came of one warm-up by all nodes."""
+    """The result of one warm-up by all nodes."""
 
     seconds: float
-    sent: int  # bytes, by the source
-    again: int  # files and pieces that the source was asked for more than once: by readers, too
+    sent: int  # bytes sent by the source
     faults: Counter[str]
     wrong_files: list[str]
     failed_reads: list[str]
@@ -295,24 +227,26 @@ async def run_faulty(
     pace: float = 1.0,
     dies: Mapping[int, float] = _NOBODY,
 ) -> FaultyRun:
-    """Have as many nodes as ``shares`` warm up at once, each of which answers wrongly so often, and read meanwhile.
+    """Warm up one node for each of ``shares`` at once, and read during it. A share is that of the node's wrong answers.
 
-    ``dies``: after how many seconds a node, by its number, is gone for good. The others are waited for.
+    ``dies`` maps the number of a node to the seconds after which it stops for good. The run waits for all other nodes.
     """
-    material = renewed_peer(None, datetime.now(UTC))
-    tls = PeerTls(*(text.decode() for text in (material.authorities, material.certificate, material.key)))
+    signer = PeerSigner(renewed_authority(None, datetime.now(UTC)))
     source, waits = RatedSource(objects, rate), Waits(*(seconds / pace for seconds in Waits()))
     async with AsyncExitStack() as stack:
         nodes = []
         for number, share in enumerate(shares):
-            faults = Faults(seed * 100 + number, share)
-            opening = faulty_node(folder / f"node-{number}", source, tls, faults, waits, pace)
+            name = _name(number)
+            faults = Faults(seed * 100 + number, share, objects)
+            opening = faulty_node(folder / name, source, _tls(signer, name), faults, waits, pace)
             nodes.append(await stack.enter_async_context(opening))
         digest = await _listed(nodes)
         began = time.monotonic()
         for position, node in enumerate(nodes):
             others = [one.peer for one in nodes if one is not node]
-            await node.configure(listingId="1", version=digest, eager=True, peers=others, position=position)
+            names = [_name(number) for number in range(len(nodes)) if number != position]
+            more = {"position": position, "groups": {"names": names}}
+            await node.configure(listingId="1", version=digest, eager=True, peers=others, **more)
         readers = [asyncio.create_task(_read(node, digest, objects, seed)) for node in nodes]
         dying = [asyncio.create_task(nodes[number].die(after)) for number, after in dies.items()]
         for node in nodes:
@@ -324,8 +258,18 @@ async def run_faulty(
         wrong = [f"{node.peer}: {path}" for node in nodes for path in _wrong_files(node, digest, objects)]
         counts = sum((node.faults.counts for node in nodes), Counter())
         failed = [sentence for node in nodes for sentence in node.failed_reads]
-        again = sum(times > 1 for times in source.asked.values())
-        return FaultyRun(seconds, source.sent, again, counts, wrong, failed, sum(node.reads for node in nodes))
+        return FaultyRun(seconds, source.sent, counts, wrong, failed, sum(node.reads for node in nodes))
+
+
+def _name(number: int) -> str:
+    return f"node-{number}"
+
+
+def _tls(signer: PeerSigner, name: str) -> PeerTls:
+    identity = PeerIdentity()
+    found = identity.certified(signer.sign(name, identity.public_key, datetime.now(UTC)))
+    assert found is not None
+    return found
 
 
 async def _listed(nodes: Sequence[FaultyNode]) -> str:
@@ -346,13 +290,13 @@ async def _listed(nodes: Sequence[FaultyNode]) -> str:
 
 
 async def _until(node: FaultyNode, holds: Callable[[NodeDatasetStatus], bool]) -> None:
-    """Wait until it holds for the node's status, or the node is gone."""
+    """Wait until the condition holds for the node's status, or the node has stopped."""
     while not node.dead and ((status := node.status()) is None or not holds(status)):  # noqa: ASYNC110 -- as above
         await asyncio.sleep(0.02)
 
 
 async def _read(node: FaultyNode, digest: str, objects: Mapping[str, bytes], seed: int) -> None:
-    """Read as pods do, at random, and compare."""
+    """Read at random places, as pods do, and compare the bytes."""
     chance, paths = random.Random(seed), sorted(objects)
     manifest = Manifest.open(node.files(digest).parent / "manifest.sqlite")
     inodes = {path: entry.ino for path in paths if (entry := manifest.find(path)) is not None}
@@ -364,7 +308,7 @@ async def _read(node: FaultyNode, digest: str, objects: Mapping[str, bytes], see
         try:
             done = await node.cache.read(Read(UID, digest, inodes[path], offset, 4096))
             found = await asyncio.to_thread(_bytes_of, Path(done.file), offset, min(4096, len(objects[path]) - offset))
-        except FileNotFoundError:  # moved into the tree meanwhile: file-system servers ask again
+        except FileNotFoundError:  # the file was moved into the tree during the read: file-system servers ask again
             continue
         except SidecarError as error:
             if node.dead:
@@ -383,14 +327,14 @@ def _bytes_of(path: Path, offset: int, length: int) -> bytes:
 
 
 def _wrong_files(node: FaultyNode, digest: str, objects: Mapping[str, bytes]) -> list[str]:
-    """Name the files in a node's tree that are wrong, or missing, which only one that died may have."""
+    """Return the wrong files in a node's tree. Missing files count, unless the node died."""
     tree = node.files(digest)
     there = [path for path in objects if not node.dead or (tree / path).exists()]
     return [path for path in there if (tree / path).read_bytes() != objects[path]]
 
 
 def some_objects(small: int, size: int, large: Sequence[int], seed: int = 1) -> Mapping[str, bytes]:
-    """Make so many small files of a size, and large ones."""
+    """Make a number of small files of one size, and large ones."""
     chance = random.Random(seed)
     objects = {f"train/{number:05}": chance.randbytes(size) for number in range(small)}
     return objects | {f"shard-{number}": os.urandom(length) for number, length in enumerate(large)}

@@ -1,4 +1,4 @@
-"""How a cost grows with the size of a cluster: the exponent of the power law that fits best. Pure."""
+"""The growth of a cost with the size of a cluster: the exponent of the power law that fits best. Pure."""
 
 import math
 import re
@@ -9,10 +9,10 @@ from statistics import linear_regression
 from bench.report import Row
 
 _SIZE = re.compile(r"([\d,]+) nodes")
-# What is taken for a cost of nothing: a power law has none, and a logarithm neither.
+# Replaces a cost of zero, which neither a power law nor a logarithm can represent.
 _LEAST = 1e-6
 
-# Figures of the control plane that are followed over the sizes, as ``figure_of`` names them.
+# Figures of the control plane to compare over the sizes, with the names that ``figure_of`` returns.
 GROWING = (
     "operator: CPU ms of one report of free space",
     "operator: CPU ms of one refetch",
@@ -25,18 +25,18 @@ Curves = dict[str, dict[int, float]]
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """A cost of ``factor * size ** exponent``: with an exponent of 0 no size changes it, with 1 it is in proportion."""
+    """A cost of ``factor * size ** exponent``. Exponent 0 is constant, 1 is proportional."""
 
     factor: float
     exponent: float
 
     def at(self, size: float) -> float:
-        """Return the value that the law says for a size."""
+        """Return the predicted value for a size."""
         return self.factor * math.pow(size, self.exponent)
 
 
 def fit(points: Mapping[int, float]) -> PowerLaw | None:
-    """Return the line through the logarithms of sizes and values with the least squares; None for less than two."""
+    """Return the least-squares line through the logarithms of sizes and values. None for fewer than two points."""
     if len(points) < 2:
         return None
     sizes = [math.log(size) for size in points]
@@ -46,7 +46,7 @@ def fit(points: Mapping[int, float]) -> PowerLaw | None:
 
 
 def size_of(case: str) -> int | None:
-    """Return the number of nodes that a case names; None where it names none."""
+    """Return the number of nodes in the name of a case, or None."""
     found = _SIZE.match(case)
     return int(found[1].replace(",", "")) if found else None
 
@@ -62,5 +62,5 @@ def curves_by_size(rows: Iterable[Row], figures: Iterable[str]) -> Curves:
 
 
 def figure_of(row: Row) -> str:
-    """Name the figure that a row is of, whatever the size."""
+    """Return the name of a row's figure without the size."""
     return f"{row.system}: {row.unit}"

@@ -1,29 +1,28 @@
-"""Hosts with a line each, on this machine: network namespaces on one bridge, each behind a rate that tc holds it to."""
+"""Hosts with one line each, on this machine: network namespaces on one bridge, with a rate limit from tc."""
 
 import os
 import shutil
 import subprocess
 from contextlib import ExitStack
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from bench.errors import BenchError
 
-# For tests of networks between machines (RFC 2544): nobody routes it.
+# Reserved for tests of networks (RFC 2544): it is not routed.
 NETWORK = "198.18.0.0/24"
 _PREFIX, _LENGTH = "198.18.0.", 24
 _MOST_HOSTS = 250
-# A switch's port: what it passes on at once, more than a segment of TCP, and for how long it lets packets wait.
+# A switch port: the largest burst, more than a TCP segment, and the longest time that packets wait.
 _BURST, _WAIT = "128kb", "100ms"
 _PROGRAMS = ("ip", "tc", "nsenter")
 
 
 @dataclass(frozen=True)
 class Host:
-    """A network namespace. ``address``: where the others, and this process, reach what listens in it.
+    """A network namespace. Its ``address`` is reachable from the other hosts and from this process.
 
-    ``port``: the bridge's end of its line.
+    ``port`` is the bridge's end of its line.
     """
 
     namespace: str
@@ -32,18 +31,19 @@ class Host:
 
     @property
     def command(self) -> list[str]:
-        """Words before a command that is to run there. It sees the same mounts and processes as everybody."""
+        """The command prefix that runs a command there. Mounts and processes are those of the machine."""
         return ["nsenter", f"--net=/run/netns/{self.namespace}", "--"]
 
 
 class Network:
-    """A bridge of hosts, as a context manager; nothing of it stays. ``address``: of this process, which has no limit.
+    """A bridge of hosts, as a context manager that removes everything at its end.
 
-    Raises BenchError where this machine or this user cannot have one.
+    ``address`` is that of this process, which has no rate limit. Raises BenchError if this machine or user cannot have
+    one.
     """
 
     def __init__(self) -> None:
-        self._name = f"skb{os.getpid() % 10**6}"  # names of interfaces end at 15 characters
+        self._name = f"skb{os.getpid() % 10**6}"  # interface names have at most 15 characters
         self._stack = ExitStack()
         self._hosts: list[Host] = []
         self.address = f"{_PREFIX}1"
@@ -59,20 +59,18 @@ class Network:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
     def host(self) -> Host:
-        """Add a host, whose line is as fast as this machine until ``hold`` is called. Raises BenchError."""
+        """Add a host. Its line has no rate limit until ``hold`` is called. Raises BenchError."""
         if len(self._hosts) >= _MOST_HOSTS:
             raise BenchError(f"a network has room for {_MOST_HOSTS} hosts")
         number = len(self._hosts) + 1
         namespace, outside = f"{self._name}-{number}", f"{self._name}n{number}"
         host = Host(namespace, f"{_PREFIX}{number + 1}", outside)
         _run("ip", "netns", "add", namespace)
-        self._stack.callback(_run, "ip", "netns", "del", namespace)  # and both ends of its line with it
+        self._stack.callback(_run, "ip", "netns", "del", namespace)  # also removes both ends of its line
         _run("ip", "link", "add", outside, "type", "veth", "peer", "name", "eth0", "netns", namespace)
         _run("ip", "-n", namespace, "address", "add", f"{host.address}/{_LENGTH}", "dev", "eth0")
         for interface in ("lo", "eth0"):
@@ -82,9 +80,9 @@ class Network:
         return host
 
     def hold(self, megabits: int) -> None:
-        """Let every host's line carry so many Mbit/s in each direction from now on. Raises BenchError."""
+        """Limit every host's line to this rate in Mbit/s, in each direction. Raises BenchError."""
         for host in self._hosts:
-            # Each end holds back what it sends: towards the others, and towards the host.
+            # Each end limits its own packets: towards the bridge, and towards the host.
             _run("tc", "-n", host.namespace, *_limit("eth0", megabits))
             _run("tc", *_limit(host.port, megabits))
 

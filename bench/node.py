@@ -1,4 +1,4 @@
-"""A node without a cluster: a whole sidecar, the API server that it obeys, and pods' volumes as a kubelet asks."""
+"""A node without a cluster: a complete sidecar, its API server, and the pod volumes that a kubelet requests."""
 
 import json
 import os
@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import grpc
@@ -19,15 +18,17 @@ from bench.server import BUCKET, REGION, S3Server
 from bench.sidecar import Sidecar, Switches
 from e2e.cluster.errors import NotReadyError
 from stoker_api import names
-from stoker_api.dataset import MountMode
-from stoker_api.dataset_source import Source
-from stoker_api.node_dataset import NodeDataset
-from stoker_api.tuning import NodeTuning
+from stoker_api.datasets.dataset import MountMode
+from stoker_api.datasets.dataset_source import Source
+from stoker_api.node_caches.node_dataset import NodeDataset
+from stoker_api.profiles.tuning import NodeTuning
+from stoker_operator.webhook.peer_authority import PeerSigner
 from stoker_sidecar.agent.csi.pb import csi_pb2
 from stoker_sidecar.fuse.operations import XATTR_REQUESTS
-from stoker_sidecar.linux import mountinfo
+from stoker_sidecar.linux.mounts import mountinfo
 from stoker_sidecar.version.layout import CachePaths, VersionPaths
 from stoker_sidecar.version.listing import read_listing
+from stoker_sidecar.wire.config.report_folders import SOCKET_NAME
 
 _SECRET = "keys"
 _START_SECONDS = 60.0
@@ -39,24 +40,27 @@ _PEER_PORT = 8082
 
 @dataclass(frozen=True)
 class NetworkPlace:
-    """Where a node is in a network: its ``host``, and the ``api_address`` at which it reaches this process.
+    """The place of a node in a network: its ``host``, and the ``api_address`` at which it reaches this process.
 
-    ``peer_secret``: by which the nodes of the network know each other.
+    ``signer`` signs the certificates with which the nodes of the network authenticate.
     """
 
     host: Host
     api_address: str
-    peer_secret: Mapping[str, bytes]
+    signer: PeerSigner
 
-    @property
-    def peer(self) -> str:
-        """host:port at which the others ask the node."""
-        return f"{self.host.address}:{_PEER_PORT}"
+
+@dataclass(frozen=True)
+class FiguresPort:
+    """The address where a node serves figures of its pods. ``signer`` signs the certificates of nodes and callers."""
+
+    port: int
+    signer: PeerSigner
 
 
 @dataclass(frozen=True)
 class Volume:
-    """A dataset version that the node knows: where it lies, and under which ids."""
+    """A dataset version that the node knows: its location and its IDs."""
 
     uid: str
     digest: str
@@ -66,8 +70,8 @@ class Volume:
 class Node:
     """A node without a cluster, as a context manager: its sidecar, its API server, its pods' volumes.
 
-    ``folder`` lies on the cache disk and has a short name; nothing of it stays. ``place``: in a network; None: it has
-    no neighbours, and the network of this process.
+    ``folder`` is on the cache disk, has a short name, and is removed. Without ``place``, the node has no peers and uses
+    the network of this process. Without ``figures``, it serves no figures of its pods.
     """
 
     def __init__(
@@ -78,14 +82,17 @@ class Node:
         endpoint: str = "",
         switches: Switches | None = None,
         place: NetworkPlace | None = None,
+        figures: FiguresPort | None = None,
     ) -> None:
         self._folder = folder
+        self._figures = figures
         self._endpoint = endpoint or server.endpoint
         self._stack = ExitStack()
         self._place = place
         keys = {"AWS_ACCESS_KEY_ID": server.access_key, "AWS_SECRET_ACCESS_KEY": server.secret_key}
-        address, peer_secret = (place.api_address, place.peer_secret) if place is not None else (LOOPBACK, {})
-        self._api = ApiStub(keys, address=address, peer_secret=peer_secret)
+        address, signer = (place.api_address, place.signer) if place is not None else (LOOPBACK, None)
+        signer = figures.signer if figures is not None else signer
+        self._api = ApiStub(keys, address=address, signer=signer)
         self._cache = CachePaths(folder / "cache")
         self._desired: dict[str, dict[str, Any]] = {}
         self._counted = 0
@@ -98,16 +105,12 @@ class Node:
             self._folder.mkdir(parents=True)
             self._api.write_service_account(self._account)
             stack.enter_context(self.sidecar)
-            self._wait(
-                "the agent to say what the node can do", lambda: bool(self._api.status.get("modes")), _START_SECONDS
-            )
+            self._wait("the agent to report modes", lambda: bool(self._api.status.get("modes")), _START_SECONDS)
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
     @property
     def _account(self) -> Path:
@@ -120,16 +123,23 @@ class Node:
             f"--node-name={NODE}",
             f"--pod-ip={self._place.host.address if self._place is not None else LOOPBACK}",
             *([f"--namespace={NODE}", f"--peer-port={_PEER_PORT}"] if self._place is not None else []),
+            *([f"--peer-port={self._figures.port}"] if self._figures is not None else []),
             f"--service-account={self._account}",
             "--http-port=0",
             "--learning-port=0",
             *folders,
         ]
 
-    def list_source(self, prefix: str, uid: str = "") -> Volume:
-        """List the objects below ``prefix`` as a new dataset; nothing of it is fetched yet. Raises BenchError.
+    @property
+    def peer(self) -> str:
+        """The host:port where peers reach it."""
+        assert self._place is not None, "in a network"
+        return f"{self._place.host.address}:{_PEER_PORT}"
 
-        ``uid``: its own, by which neighbours ask each other for it.
+    def list_source(self, prefix: str, uid: str = "") -> Volume:
+        """List the objects below ``prefix`` as a new dataset without fetching any. Raises BenchError.
+
+        Peers identify the dataset by ``uid``.
         """
         uid = uid or f"bench-{self._next()}"
         credentials = {"secretRef": {"name": _SECRET}}
@@ -152,35 +162,35 @@ class Node:
         tuning: NodeTuning | None = None,
         sharing: Mapping[str, object] | None = None,
     ) -> None:
-        """Put the version into the plan, as the operator does: files are fetched when they are read, or all when eager.
+        """Add the version to the plan, as the operator does. Eager fetches all files, otherwise reads fetch files.
 
-        ``quota`` in bytes. ``tuning``: what the node is told of rules; None: those that are built in. ``sharing``: what
-        it is told of other nodes that are to have it.
+        ``quota`` is in bytes. ``tuning`` has the node's tuning rules; None uses the built-in ones. ``sharing`` lists
+        the other nodes that warm the dataset.
         """
         told = tuning or NodeTuning()
         fields: dict[str, Any] = {"quota_bytes": quota, "tuning": told, **(sharing or {})}
         self._plan(volume.uid, version=volume.digest, eager=eager, **fields)
 
     def warm(self, volume: Volume) -> None:
-        """Fetch everything; returns when the version is complete. Raises BenchError with the node's sentence."""
+        """Fetch everything and wait until the version is complete. Raises BenchError with the node's message."""
         self.offer(volume, eager=True)
         self.wait_warm(volume)
 
     def wait_warm(self, volume: Volume) -> None:
-        """Wait until the version is complete. Raises BenchError with the node's sentence."""
+        """Wait until the version is complete. Raises BenchError with the node's message."""
         self._wait("a version to be complete", volume.paths.complete.exists, WARM_SECONDS, volume.uid)
 
     def remove(self, volume: Volume) -> None:
-        """Take a dataset off the disk, and wait until its last file is deleted."""
+        """Remove a dataset from the disk. Wait until its last file is deleted."""
         del self._desired[volume.uid]
         self._send()
         trash, folder = self._cache.trash, self._cache.dataset(volume.uid).folder
         wait_until("the cache disk to be clean", lambda: not folder.exists() and not any(trash.glob("*")), WARM_SECONDS)
 
     def publish(self, volume: Volume, sampling: str = "") -> Path:
-        """Mount it for a pod as the kubelet does, as an inline volume; return where the pod sees it.
+        """Mount it as an inline volume of a pod, as the kubelet does. Return the pod's path.
 
-        ``sampling``: in which order the pod says that it reads. Raises BenchError.
+        ``sampling`` is the pod's read order. Raises BenchError.
         """
         pod = f"pod-{self._next()}"
         target = self._folder / "kubelet" / "pods" / pod / "volumes" / "mount"
@@ -190,37 +200,58 @@ class Node:
         mode = csi_pb2.VolumeCapability.AccessMode.SINGLE_NODE_WRITER
         capability = {"mount": {}, "access_mode": {"mode": mode}}
         request = csi_pb2.NodePublishVolumeRequest(
-            volume_id=pod, target_path=str(target), volume_capability=capability, volume_context=context
+            volume_id=pod, target_path=str(target), volume_capability=capability, volume_context=context, readonly=True
         )
         self._call("NodePublishVolume", request, csi_pb2.NodePublishVolumeResponse)
         return target
 
+    def publish_report(self, target: Path) -> Path:
+        """Publish the report socket of a volume's pod, as the webhook and the kubelet do. Return the socket."""
+        pod = target.parent.parent.name
+        folder = target.parent / "report"
+        context = {names.CSI_POD_NAMESPACE: "bench", names.CSI_POD_NAME: pod, names.CSI_POD_UID: pod}
+        context |= {names.CSI_EPHEMERAL: "true", names.CSI_ATTRIBUTE_REPORT: "true"}
+        mode = csi_pb2.VolumeCapability.AccessMode.SINGLE_NODE_WRITER
+        request = csi_pb2.NodePublishVolumeRequest(
+            volume_id=f"{pod}-report",
+            target_path=str(folder),
+            volume_capability={"mount": {}, "access_mode": {"mode": mode}},
+            volume_context=context,
+            readonly=True,
+        )
+        self._call("NodePublishVolume", request, csi_pb2.NodePublishVolumeResponse)
+        return folder / SOCKET_NAME
+
+    def node_cache(self) -> dict[str, Any]:
+        """Return the node's NodeCache."""
+        return self._api.node_cache()
+
     def unpublish(self, target: Path) -> None:
-        """Take a pod's volume away. Raises BenchError."""
+        """Unpublish a pod's volume. Raises BenchError."""
         pod = target.parent.parent.name
         request = csi_pb2.NodeUnpublishVolumeRequest(volume_id=pod, target_path=str(target))
         self._call("NodeUnpublishVolume", request, csi_pb2.NodeUnpublishVolumeResponse)
 
     def status(self, uid: str) -> dict[str, Any]:
-        """Return what the node's NodeCache says of a dataset; empty before it says anything."""
+        """Return the NodeCache's status of a dataset. Empty if there is none so far."""
         rows = (row for row in self._api.status.get("datasets", []) if row["uid"] == uid)
         return next(rows, {})
 
     def workloads(self) -> list[dict[str, Any]]:
-        """Return what the node's NodeCache says of pods."""
+        """Return the NodeCache's status of pods."""
         rows: list[dict[str, Any]] = self._api.status.get("workloads", [])
         return rows
 
     def overlays(self) -> bool:
-        """Return whether this node can mount overlays, as its NodeCache says."""
+        """Return True if this node can mount overlays, according to its NodeCache."""
         return MountMode.OVERLAY.value in self._api.status["modes"]
 
     def wait_mode(self, target: Path, wanted: MountMode, seconds: float = _LIST_SECONDS) -> None:
-        """Wait until a pod's volume is mounted so. Raises BenchError."""
+        """Wait until a pod's volume has this kind of mount. Raises BenchError."""
         self._wait(f"{target} to be mounted as {wanted}", lambda: mode(target) == wanted, seconds)
 
     def layer(self, volume: Volume, kind: MountMode) -> Path | None:
-        """Return where the node itself mounts this version as overlay or FUSE; None where it does not."""
+        """Return the node's own overlay or FUSE mount of this version, or None."""
         for mount in mountinfo.below(mountinfo.read(), str(self.sidecar.mount_root)):
             if volume.digest in mount.target and _kind(mount.fs_type) == kind:
                 return Path(mount.target)
@@ -232,8 +263,8 @@ class Node:
         self._send()
 
     def _send(self) -> None:
-        rows = (NodeDataset(namespace="bench", name=uid, uid=uid, **desired) for uid, desired in self._desired.items())
-        self._api.plan(*(row.wire() for row in rows))
+        rows = ({"namespace": "bench", "name": uid, "uid": uid} | desired for uid, desired in self._desired.items())
+        self._api.plan(*(NodeDataset.model_validate(row).wire() for row in rows))
 
     def _next(self) -> int:
         self._counted += 1
@@ -261,7 +292,7 @@ class Node:
 
 
 def mode(target: Path) -> MountMode | None:
-    """Return how a path is mounted now; None when nothing is."""
+    """Return the current mount type of a path, or None."""
     layers = mountinfo.layers(mountinfo.read(), str(target))
     return _kind(layers[-1].fs_type) if layers else None
 
@@ -273,6 +304,6 @@ def _kind(fs_type: str) -> MountMode:
 
 
 def fuse_requests(mountpoint: Path) -> dict[str, int]:
-    """Return the number of requests that have reached the server of a FUSE mount, by operation."""
+    """Return the requests received by the server of a FUSE mount, by operation."""
     counts: dict[str, int] = json.loads(os.getxattr(mountpoint, XATTR_REQUESTS.decode()))
     return counts

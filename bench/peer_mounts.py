@@ -1,4 +1,4 @@
-"""File systems that stand beside us in the training simulation: s3fs and rclone mounts of the same bucket."""
+"""File systems compared with Stoker in the training simulation: s3fs and rclone mounts of the same bucket."""
 
 import shutil
 import subprocess
@@ -9,12 +9,12 @@ from pathlib import Path
 from bench.errors import BenchError
 from bench.measure import wait_until
 from bench.server import BUCKET, REGION, S3Server
-from stoker_sidecar.linux import mountinfo
-from stoker_sidecar.linux.mount_calls import detach
+from stoker_sidecar.linux.mounts import mountinfo
+from stoker_sidecar.linux.mounts.mount_calls import detach
 
 _START_SECONDS = 30.0
 _END_SECONDS = 10.0
-# Names and attributes are kept for the whole run by all of them, as by us: the bucket does not change.
+# All of them cache names and attributes for the whole run, as Stoker does: the bucket does not change.
 _KEEP_SECONDS = 86_400
 _NAMES = 1_000_000
 
@@ -49,25 +49,21 @@ PEERS: dict[str, _Command] = {
 
 
 def installed(peer: str) -> bool:
-    """Return whether the peer's program is on this machine."""
+    """Return True if the peer's program is installed."""
     return shutil.which(peer.split(",")[0]) is not None
 
 
 @contextmanager
-def peer_mount(peer: str, server: S3Server, prefix: str, folder: Path, endpoint: str = "") -> Iterator[Path]:
-    """Mount the bucket's prefix by one of ``PEERS``, with an empty cache below ``folder``, while inside.
+def peer_mount(peer: str, server: S3Server, prefix: str, folder: Path, endpoint: str) -> Iterator[Path]:
+    """Mount the bucket's prefix with one of ``PEERS`` within the context, with an empty cache below ``folder``.
 
-    ``endpoint``: where the server is asked; empty: where it is.
-
-    Raises BenchError.
+    ``endpoint`` is the server's URL. Raises BenchError.
     """
     mountpoint = folder / "mnt"
     mountpoint.mkdir(parents=True)
     log = folder / "log"
     try:
-        with _running(
-            PEERS[peer](server, endpoint or server.endpoint, prefix, mountpoint, folder), server, log
-        ) as process:
+        with _running(PEERS[peer](server, endpoint, prefix, mountpoint, folder), server, log) as process:
             wait_until(f"{peer} to mount", lambda: _mounted(process, mountpoint, log), _START_SECONDS)
             try:
                 yield mountpoint

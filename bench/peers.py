@@ -1,4 +1,4 @@
-"""What we compare with: s5cmd, the download limit."""
+"""The reference for downloads: s5cmd, the download limit."""
 
 import os
 import subprocess
@@ -12,14 +12,14 @@ from bench.errors import BenchError
 from bench.measure import peak_bytes
 from bench.server import BUCKET, S3Server
 
-# Its default of 256 is for large machines; 64 was the fastest here.
+# The default of 256 is for large machines. 64 was the fastest here.
 _WORKERS = 64
 _LOOK_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
 class Copy:
-    """One copy of a prefix to a folder: its time, CPU seconds and most memory, in bytes, of the copying program."""
+    """One copy of a prefix to a folder: time, CPU seconds and peak memory, in bytes, of the copying program."""
 
     seconds: float
     cpu: float
@@ -27,7 +27,7 @@ class Copy:
 
 
 def s5cmd_copy(server: S3Server, prefix: str, target: Path, endpoint: str = "") -> Copy:
-    """Copy everything below ``prefix`` to the new folder ``target``. Raises BenchError with what s5cmd said."""
+    """Copy everything below ``prefix`` to the new folder ``target``. Raises BenchError with the message of s5cmd."""
     target.mkdir(parents=True)
     command = [_s5cmd(), "--endpoint-url", endpoint or server.endpoint]
     command += ["--numworkers", str(_WORKERS), "--log", "error", "cp", f"s3://{BUCKET}/{prefix}/*", f"{target}/"]
@@ -47,7 +47,7 @@ def s5cmd_copy(server: S3Server, prefix: str, target: Path, endpoint: str = "") 
 
 
 def warm_s5cmd() -> None:
-    """Bring the program itself into the page cache. Raises BenchError."""
+    """Load the program itself into the page cache. Raises BenchError."""
     try:
         subprocess.run([_s5cmd(), "version"], stdout=subprocess.DEVNULL, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
@@ -59,16 +59,16 @@ def _s5cmd() -> str:
 
 
 def _to_the_end(child: "subprocess.Popen[bytes]") -> tuple[float, int]:
-    """Wait for the end; return CPU seconds and peak bytes.
+    """Wait for the end. Return CPU seconds and peak bytes.
 
-    The kernel's own maximum for a child begins with the memory of who started it.
+    The kernel's own maximum for a child starts with the memory of its parent.
     """
     peak = 0
     try:
         while not (ended := os.wait4(child.pid, os.WNOHANG))[0]:
             peak = max(peak, peak_bytes([child.pid]))
             time.sleep(_LOOK_SECONDS)
-    except BaseException:  # an interrupted run leaves nothing running
+    except BaseException:  # an interrupted run leaves no process behind
         child.kill()
         child.wait()
         raise

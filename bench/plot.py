@@ -1,4 +1,4 @@
-"""Figures as pictures: training simulations, and what grows with a cluster. The same figures give the same SVG."""
+"""Plots of training simulations and of growth with a cluster. Equal figures give an equal SVG."""
 
 import re
 from collections.abc import Iterable
@@ -13,13 +13,13 @@ from bench.report import Row
 
 PLOTTED = ("gpus", "article")
 _CASE = re.compile(r"(\d+) GPUs?, epoch (\d+)")
-_WIDTH, _HEIGHT = 10.0, 3.6  # inches: three panels side by side, as wide as a page of docs
+_WIDTH, _HEIGHT = 10.0, 3.6  # inches: three panels in a row, as wide as a page of docs
 # {accelerators: {system: {epoch: images/s}}}
 Curves = dict[int, dict[str, dict[int, float]]]
 
 
 def curves(rows: Iterable[Row]) -> Curves:
-    """Return what is to be drawn, out of the rows of one of these workloads. Pure."""
+    """Return the data of the plot from the rows of one of these workloads. Pure."""
     found: Curves = {}
     for row in rows:
         case = _CASE.fullmatch(row.case)
@@ -48,7 +48,7 @@ def draw(found: Curves, file: Path) -> None:
 
 
 def draw_sizes(found: SizeCurves, file: Path) -> None:
-    """Write the picture of figures that grow with the number of nodes, both on logarithmic scales; make its folder."""
+    """Write the plot of figures that grow with the number of nodes, both on logarithmic scales. Make its folder."""
     figure = Figure(figsize=(_WIDTH, _HEIGHT * 2), layout="constrained")
     panels = figure.subplots(2, -(-len(found) // 2), squeeze=False).flatten()
     for panel, (name, points) in zip(panels, sorted(found.items()), strict=False):
@@ -68,6 +68,6 @@ def draw_sizes(found: SizeCurves, file: Path) -> None:
 
 def _write(figure: Figure, file: Path) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    # Without a fixed salt and with a date, every run would be another file.
+    # With a date or a random salt, every run would give a different file.
     with mpl.rc_context({"svg.hashsalt": "stoker", "svg.fonttype": "none"}):
         figure.savefig(file, format="svg", metadata={"Date": None})

@@ -1,4 +1,4 @@
-"""Keeps the figures of each workload beside its page in docs/performance; writes the pages and the index from them."""
+"""Keeps the figures of each workload next to its page in docs/performance. Writes the pages and the index from them."""
 
 import tomllib
 from collections.abc import Mapping
@@ -9,19 +9,19 @@ from bench.growth import GROWING, curves_by_size
 from bench.page import index, workload_page
 from bench.plot import curves, draw, draw_sizes
 from bench.report import TITLES, Report, by_workload, from_json, to_json
-from bench.targets import Reason, judge, reasons
+from bench.targets import Reason, judge, judge_all, reasons
 
 _REASONS = Path(__file__).parent / "reasons.toml"
-_PICTURES = Path("img")  # below the folder of documents
+_PICTURES = Path("img")  # below the docs folder
 
 
 def known_reasons() -> Mapping[str, Reason]:
-    """Return the reasons for missed targets. Raises ValueError for one of no target."""
+    """Return the reasons for missed targets. Raises ValueError for a reason without a target."""
     return reasons(tomllib.loads(_REASONS.read_text()))
 
 
 def read_report(file: Path) -> Report:
-    """Read the JSON of a run. Raises UsageError when it is none."""
+    """Read the JSON of a run. Raises UsageError if it is invalid."""
     try:
         return from_json(file.read_text())
     except (OSError, ValueError, TypeError, KeyError) as error:
@@ -29,23 +29,25 @@ def read_report(file: Path) -> Report:
 
 
 def keep(report: Report, docs: Path) -> None:
-    """Put the figures of a run in place of earlier ones of the same workloads, one file for each."""
+    """Replace the figures of the same workloads, one file each. Raises UsageError without a clean commit."""
+    if not report.origin.published:
+        raise UsageError("pages show figures of one commit: commit your changes and measure again")
     for workload, part in by_workload(report).items():
         _kept(docs, workload).write_text(to_json(part))
 
 
 def write_pages(docs: Path) -> None:
-    """Write every page whose figures are kept, its plot and the index. Raises UsageError when none are kept."""
+    """Write every page with stored figures, its plot and the index. Raises UsageError without stored figures."""
     files = {workload: _kept(docs, workload) for workload in TITLES}
     reports = {workload: read_report(file) for workload, file in files.items() if file.exists()}
     if not reports:
         raise UsageError(f"no figures are kept in {docs / 'performance'}: measure with `python -m bench run --write`")
-    verdicts = {workload: judge(report.rows) for workload, report in reports.items()}
     why = known_reasons()
     for workload, report in reports.items():
-        page = workload_page(workload, report, verdicts[workload], why, _drawn(workload, report, docs))
+        page = workload_page(workload, report, judge(report.rows), why, _drawn(workload, report, docs))
         _kept(docs, workload).with_suffix(".md").write_text(page)
-    (docs / "PERFORMANCE.md").write_text(index(reports, verdicts))
+    rows = [row for report in reports.values() for row in report.rows]
+    (docs / "performance/README.md").write_text(index(reports, judge_all(rows)))
 
 
 def _kept(docs: Path, workload: str) -> Path:
@@ -55,7 +57,7 @@ def _kept(docs: Path, workload: str) -> Path:
 
 
 def draw_plots(report: Report, folder: Path) -> list[Path]:
-    """Draw the plot of each workload of a run that has one; return the files."""
+    """Draw the plots of a run's workloads. Return the files."""
     drawn = []
     for workload, part in by_workload(report).items():
         file = folder / f"{workload}.svg"
@@ -70,5 +72,5 @@ def draw_plots(report: Report, folder: Path) -> list[Path]:
 
 
 def _drawn(workload: str, report: Report, docs: Path) -> str:
-    """Draw the plot of a report; return where it is, seen from a page, or "" when there is nothing to draw."""
+    """Draw the plot of a report. Return its path relative to a page, or "" if there is no plot."""
     return f"../{_PICTURES}/{workload}.svg" if draw_plots(report, docs / _PICTURES) else ""

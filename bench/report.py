@@ -1,17 +1,17 @@
-"""Rows of figures, where they come from, and both as JSON. Pure."""
+"""Rows of figures, their origin, and both as JSON. Pure."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one sample cost.
+    """The cost of one sample.
 
-    CPU seconds of the system's processes and of the server, GETs and bytes of bodies that the server ``sent``, and the
-    sum of the highest RSS, in bytes, of the system's processes.
+    CPU seconds of the system's processes and of the server, GETs, body bytes ``sent`` by the server, and the sum of the
+    highest RSS, in bytes, of the system's processes.
     """
 
     cpu: float
@@ -23,10 +23,10 @@ class Cost:
 
 @dataclass(frozen=True)
 class Row:
-    """One figure: ``samples`` of what ``system`` did in ``case``, and their ``costs`` in the same order, or none.
+    """One figure: the ``samples`` of a ``system`` in a ``case``. ``costs`` are in the same order, or empty.
 
-    ``against`` is the system of the same case whose median is 1.00 in the column of ratios; empty for none. ``of_runs``
-    is the number of runs where ``samples`` are only the least, the median and the greatest of them; else 0.
+    ``against`` is the reference of the same case, whose median is 1.00 in the column of ratios. Empty for none. If
+    ``samples`` has only the minimum, the median and the maximum, ``of_runs`` is the number of runs. Otherwise it is 0.
     """
 
     workload: str
@@ -46,7 +46,7 @@ class Row:
 
     @property
     def runs(self) -> int:
-        """How often this was measured."""
+        """The number of samples."""
         return self.of_runs or len(self.samples)
 
 
@@ -63,17 +63,16 @@ class Machine:
 
     @property
     def busy(self) -> bool:
-        """Whether others had so much to do that the figures suffered: over a tenth of the cores."""
+        """Whether other processes distorted the figures: they used over a tenth of the cores."""
         return self.load_before > 0.1 * self.cores
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What was measured, and when.
+    """The subject and the date of a measurement.
 
-    ``commit`` is the full hash, empty where it is not known; then ``between`` names two commits with it in between.
-    ``dirty`` tells that files differed from the commit. ``date`` is in UTC, as RFC 3339, or a day. ``remark`` says in
-    words what else must be known of the run.
+    ``commit`` is the full hash, or empty outside a checkout. ``dirty`` means that files differed from the commit.
+    ``date`` is in UTC, in RFC 3339. ``remark`` is a sentence for the page.
     """
 
     command: str
@@ -82,12 +81,16 @@ class Origin:
     date: str
     scale: str
     remark: str = ""
-    between: str = ""
+
+    @property
+    def published(self) -> bool:
+        """Whether a page may show these figures: the measured commit must be available."""
+        return bool(self.commit) and not self.dirty
 
 
 @dataclass(frozen=True)
 class Report:
-    """One run: where it comes from, the machine, and the figures of one workload or of several."""
+    """One run: its origin, the machine, and the figures of one or more workloads."""
 
     origin: Origin
     machine: Machine
@@ -102,23 +105,21 @@ TITLES = {
     "B5": "B5: metadata",
     "B6": "B6: warm-up",
     "B7": "B7: sharing a download",
-    "neighbours": "B7: nodes behind lines of their own warm one version at once",
-    "faults": "Neighbours that lie, stall, break off and die",
+    "peers": "B7: nodes behind lines of their own warm one version at once",
+    "faults": "Peers that lie, stall, break off and die",
     "cold": "A cold epoch of small files: what a file costs",
-    "herd": "Herd, in a model: hundreds of nodes warm one version at once",
+    "sequential": "A cold sequential read from stores at several distances",
     "B8": "B8: the first batch",
     "B9": "B9: the order is known",
     "quota": "Epochs that do not fit the quota, with their order known and without",
     "B10": "B10: becoming native under readers",
-    "second": "A second epoch in the overlay of the first, cold one",
     "pages": "The order of a whole version is known: pages are read ahead of its readers",
-    "scarce": "The same with memory for a tenth of the data",
     "storm": "Kill storm",
     "idle": "The sidecar while warm pods read",
+    "phases": "Phases, epochs and stall: what users see, beside what the program logs",
     "observer": "Readers while the node looks at what they open",
     "memory": "Memory of the sidecar, and what reached the server",
     "tuning": "Tuning: the nine cells, by the rules in force",
-    "adaptive": "Adaptive: a number that a mount finds by itself, from a bad beginning",
     "gpus": "Training simulated: images a second",
     "article": "The article's experiment in small: a distant store, cold, warm, and its order known",
     "profiler": "Profiler: what it says, beside what is then measured",
@@ -126,6 +127,12 @@ TITLES = {
     "start": "Start: mount, unmount, and processes that start anew",
     "control-plane": "Control plane: the operator by the size of the cluster",
 }
+
+
+def sampled(workload: str, case: str, unit: str, samples: Mapping[str, Sequence[float]], against: str) -> Iterator[Row]:
+    """Yield the row of each system in a case, from its samples."""
+    for system, figures in samples.items():
+        yield Row(workload, case, system, unit, tuple(figures), against)
 
 
 def ratio(row: Row, rows: Iterable[Row]) -> float | None:

@@ -1,8 +1,8 @@
-"""Measures workloads one after the other, with a server of their own and scratch folders that do not stay."""
+"""Measures workloads sequentially, each with a separate server and temporary scratch folders."""
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from bench.workloads import WORKLOADS
 
 
 def chosen(workloads: Sequence[str]) -> list[str]:
-    """Return the named workloads, or all, in the order of the plan. Raises UsageError for a name of none."""
+    """Return the named workloads, or all, in the order of the plan. Raises UsageError for an unknown name."""
     unknown = sorted(set(workloads) - set(WORKLOADS))
     if unknown:
         raise UsageError(f"there is no workload {', '.join(unknown)}: choose from {', '.join(WORKLOADS)}")
@@ -24,9 +24,9 @@ def chosen(workloads: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Run:
-    """One run: ``cache_dir`` lies on the disk to measure, ``data_dir`` on tmpfs for the server's objects.
+    """One run. ``cache_dir`` is on the disk to measure, ``data_dir`` on tmpfs for the server's objects.
 
-    ``keep`` is given all rows so far after each one.
+    ``keep`` gets all rows so far after each new one.
     """
 
     cache_dir: Path
@@ -35,11 +35,7 @@ class Run:
     keep: Callable[[Sequence[Row]], None] = lambda rows: None
 
     def measure(self, workloads: Sequence[str]) -> tuple[Row, ...]:
-        """Measure; progress goes to standard error. Raises BenchError, HarnessError and SidecarError."""
-        return self.rows(*(WORKLOADS[name] for name in workloads))
-
-    def rows(self, *measures: Callable[[Environment], Iterator[Row]]) -> tuple[Row, ...]:
-        """Do the same by the workloads' functions, or parts of them."""
+        """Measure. Progress goes to standard error. Raises BenchError, HarnessError and SidecarError."""
         start = time.monotonic()
 
         def say(line: str) -> None:
@@ -49,13 +45,13 @@ class Run:
             found: list[Row] = []
 
             def keep(row: Row) -> None:
-                if all(row is not one for one in found):  # it may come early, and again when it is yielded
+                if all(row is not one for one in found):  # it may arrive early, and again when the workload yields it
                     found.append(row)
                     self.keep(found)
 
             env = Environment(server, scratch, self.scale, say, keep)
-            for measure in measures:
-                for row in measure(env):
+            for name in workloads:
+                for row in WORKLOADS[name](env):
                     keep(row)
             say("cleaning up")
         return tuple(found)

@@ -1,4 +1,4 @@
-"""A versitygw on loopback with its data on tmpfs, and what its access log says was asked of it."""
+"""A versitygw on loopback with its data on tmpfs, and the requests in its access log."""
 
 import os
 import secrets
@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from bench.errors import BenchError
@@ -19,10 +18,10 @@ from e2e.cluster.build import Programs
 BUCKET = "bench"
 REGION = "us-east-1"
 _START_SECONDS = 20.0
-# Fields of an access-log line, split at blanks: the operation and the key (without blanks in all of ours).
+# Fields of an access-log line, split at blanks: the operation and the key (keys here contain no blanks).
 _OPERATION, _KEY = 7, 8
-# What the server writes for a GET beside the body: the head of the answer, measured; and its log line, which it writes
-# twice. The log itself does not say how many bytes a GET was answered with.
+# Bytes that the server writes for a GET in addition to the body: the head of the answer, as measured, and its log line,
+# which it writes twice. The log does not contain the size of an answer.
 _HEAD_BYTES = 441
 _LOG_WRITES = 2
 
@@ -35,13 +34,13 @@ class Request(NamedTuple):
 
 
 def parse_log(lines: Iterable[str]) -> list[Request]:
-    """Return the requests of an access log; its head line is none. Pure."""
+    """Return the requests of an access log, without its head line. Pure."""
     split = (line.split(" ", _KEY + 1) for line in lines if not line.startswith("log starts"))
     return [Request(fields[_OPERATION], fields[_KEY]) for fields in split if len(fields) > _KEY]
 
 
 def sent_bytes(written: int, logged: int, requests: int) -> int:
-    """Return the bytes of bodies among all that the server wrote for these requests and their log lines. Pure."""
+    """Return the body bytes among all bytes that the server wrote for these requests and their log lines. Pure."""
     return max(0, written - _LOG_WRITES * logged - requests * _HEAD_BYTES)
 
 
@@ -63,7 +62,7 @@ class LoggedRequests:
 
     @property
     def fetched(self) -> Counter[str]:
-        """Keys and how often each was asked for."""
+        """Keys and their numbers of requests."""
         return Counter(request.key for request in self.requests if request.operation == "s3_GetObject")
 
     @property
@@ -74,8 +73,8 @@ class LoggedRequests:
 class S3Server:
     """A versitygw process, as a context manager.
 
-    ``folder`` lies on tmpfs, so that dropping the page cache never slows the server. ``host``: a network namespace
-    that it runs in; None: that of this process.
+    ``folder`` is on tmpfs, so that dropping the page cache never slows the server. ``host`` is its network namespace.
+    None is that of this process.
     """
 
     def __init__(self, folder: Path, host: Host | None = None) -> None:
@@ -99,35 +98,31 @@ class S3Server:
 
     @property
     def bucket(self) -> Path:
-        """The folder that the server shows as the bucket."""
+        """The folder that the server serves as the bucket."""
         return self._folder / "data" / BUCKET
 
     @property
     def client_variables(self) -> dict[str, str]:
-        """Environment variables that let an AWS client in.
+        """Environment variables with credentials for an AWS client.
 
-        Settings for other servers are left out: rclone refuses to start with a CA bundle.
+        Settings for other servers are absent, because rclone refuses to start with a CA bundle.
         """
         keys = {"AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret_key, "AWS_REGION": REGION}
         return {name: value for name, value in os.environ.items() if not name.startswith("AWS_")} | keys
 
     def __enter__(self) -> Self:
         self.bucket.mkdir(parents=True)
-        keys = {"ROOT_ACCESS_KEY": self.access_key, "ROOT_SECRET_KEY": self.secret_key}
-        # Kept-alive connections are what every real S3 server has.
+        keys = os.environ | {"ROOT_ACCESS_KEY": self.access_key, "ROOT_SECRET_KEY": self.secret_key}
+        # Every real S3 server keeps connections alive.
         command = [*self._within, str(Programs().path("versitygw")), "--port", f"{self._address}:{self.port}"]
         command += ["--region", REGION, "--quiet", "--keep-alive", "--access-log", str(self._log)]
         command += ["posix", str(self.bucket.parent)]
         with (self._folder / "server.log").open("wb") as out:
-            self._process = subprocess.Popen(
-                command, stdout=out, stderr=out, env=os.environ | keys, start_new_session=True
-            )
+            self._process = subprocess.Popen(command, stdout=out, stderr=out, env=keys, start_new_session=True)
         wait_until("the S3 server to answer", self._answers, _START_SECONDS)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -143,14 +138,14 @@ class S3Server:
         return tree_cpu_seconds(self._process.pid) if self._process is not None else 0.0
 
     def written(self) -> int:
-        """Return the bytes that the server has written anywhere so far: answers and its log."""
+        """Return the bytes that the server has written so far: answers and its log."""
         if self._process is None:
             return 0
         fields = Path(f"/proc/{self._process.pid}/io").read_text().split()
         return int(fields[fields.index("wchar:") + 1])
 
     def position(self) -> int:
-        """Return where the log ends now; give it to ``asked`` later."""
+        """Return the current end of the log, for a later call of ``asked``."""
         return self._log.stat().st_size
 
     def asked(self, since: int) -> LoggedRequests:
@@ -160,7 +155,7 @@ class S3Server:
             return LoggedRequests(tuple(parse_log(log.read().decode().splitlines())))
 
     def last_asked_at(self) -> float:
-        """Return when the log was last written, in seconds since 1970: the end of the latest request."""
+        """Return the time of the last write to the log, in seconds since 1970: the end of the latest request."""
         return self._log.stat().st_mtime
 
 

@@ -11,30 +11,29 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from bench.errors import BenchError
 from bench.measure import tree, wait_until
-from stoker_sidecar.linux import mountinfo
-from stoker_sidecar.linux.mount_calls import detach
+from stoker_sidecar.linux.mounts import mountinfo
+from stoker_sidecar.linux.mounts.mount_calls import detach
+from stoker_sidecar.wire.config.report_folders import REPORTS
 
-_START_SECONDS = 120.0  # imports take a second of CPU, and 20 s where other work has the cores
+_START_SECONDS = 120.0  # imports take one CPU second, and 20 s if other work uses the cores
 _REPLY_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Switches:
-    """Mechanisms that are on in every real sidecar, and off where a benchmark shows what they are worth."""
+    """Mechanisms that are on in every real sidecar. A benchmark may turn one off to show its value."""
 
     overlay: bool = True
     observe: bool = True
     readahead: bool = True
     last_files: bool = True
-    policy: str = ""  # of bench.variants.fetcher; empty: the product's fetcher
-    memory_group: str = ""  # control group whose limit the fetcher takes for its own; empty: it has none
-    read_through: int = 0  # bytes of files that are read and not kept, a version; 0: the fetcher's own default
-    networks: str = "127.0.0.0/8,::1/128"  # in which stores may be: the bench's are on loopback
+    reports: bool = False  # accept the reports of pods
+    read_through: int = 0  # bytes per version of files that are read but not cached; 0 uses the fetcher's default
+    networks: str = "127.0.0.0/8,::1/128"  # allowed hosts of stores: those of the bench are on loopback
 
     @property
     def variables(self) -> dict[str, str]:
@@ -43,8 +42,8 @@ class Switches:
             "STOKER_OVERLAY": "Auto" if self.overlay else "Off",
             "STOKER_OBSERVE": "Auto" if self.observe else "Off",
             "STOKER_ENDPOINT_NETWORKS": self.networks,
-            # No kubelet watches this disk, and much of it may be others'. For all processes: an agent with a higher
-            # floor than the fetcher's makes no overlay of what is cached.
+            # No kubelet watches this disk, and other data may fill much of it. The value applies to all processes: an
+            # agent with a higher floor than the fetcher's makes no overlay of cached files.
             "STOKER_FLOOR_BYTES": "2%",
         }
 
@@ -54,16 +53,14 @@ class Switches:
         options = [f"--read-through={self.read_through}"] if self.read_through else []
         options += [] if self.readahead else ["--readahead=0"]
         options += [] if self.last_files else ["--last-files=Off"]
-        program = ["bench.variants.fetcher", self.policy] if self.policy else ["stoker_sidecar.fetcher.main"]
-        program = ["bench.variants.limited", self.memory_group] if self.memory_group else program
-        return [sys.executable, "-m", *program, *options]
+        return [sys.executable, "-m", "stoker_sidecar.fetcher.main", *options]
 
 
 class Sidecar:
-    """A running sidecar, as a context manager; its processes can be looked at and killed.
+    """A running sidecar, as a context manager. Its processes can be inspected and killed.
 
-    ``folder`` lies on the cache disk and has a short name; nothing stays mounted below it. ``environment``: variables
-    of all processes. ``within``: words before the command line, which start it elsewhere.
+    ``folder`` is on the cache disk, has a short name, and has no mounts below it at the end. ``environment`` has
+    variables for all processes. ``within`` is a command prefix that starts the sidecar elsewhere.
     """
 
     def __init__(
@@ -90,6 +87,8 @@ class Sidecar:
         command = [*self._within, sys.executable, "-m", "stoker_sidecar.keeper.main", "--run-as", ""]
         command += ["--run-dir", str(self.run_dir)]
         command += ["--mount-root", str(self.mount_root), "--cache-root", str(self.cache_root)]
+        if self._switches.reports:
+            command += ["--reports=On", f"--reports-root={self.folder / 'state' / REPORTS}"]
         command += ["--agent-command", self._agent]
         command += ["--fetcher-command", shlex.join(self._switches.fetcher_command)]
         environment: Mapping[str, str] = {**os.environ, **self._switches.variables, **self._environment}
@@ -97,14 +96,12 @@ class Sidecar:
             self._keeper = subprocess.Popen(command, stdout=out, stderr=out, env=environment, start_new_session=True)
         try:
             wait_until("the fetcher to answer", self._answers, _START_SECONDS)
-        except BaseException:  # an interrupt while it starts: with no __enter__ there is no __exit__ that would end it
-            self.__exit__(None, None, None)
+        except BaseException:  # an interrupt during the start: without __enter__, no __exit__ would stop it
+            self.__exit__()
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._keeper is not None:
             _end(self._keeper)
         for mount in reversed(mountinfo.below(mountinfo.read(), str(self.folder))):
@@ -113,12 +110,12 @@ class Sidecar:
 
     @property
     def fetcher_socket(self) -> Path:
-        """The unix socket at which the fetcher answers."""
+        """The unix socket of the fetcher."""
         return self.run_dir / "fetcher.sock"
 
     @property
     def pid(self) -> int:
-        """The keeper's pid: all others descend from it."""
+        """The keeper's PID. All other processes descend from it."""
         assert self._keeper is not None, "used inside the context"
         return self._keeper.pid
 
@@ -132,11 +129,11 @@ class Sidecar:
         return named | {f"worker {number}": pid for number, pid in enumerate(workers, 1)}
 
     def serving(self) -> bool:
-        """Return whether every FUSE mount has a server that answers."""
+        """Return True if every FUSE mount has a server that answers."""
         return all(row["ready"] for row in self._keeper_call(op="list")["servers"])
 
     def kill(self, name: str) -> None:
-        """Send SIGKILL to one of ``pids``; return when another process has taken its place. Raises BenchError."""
+        """Send SIGKILL to one of ``pids``. Return when another process has replaced it. Raises BenchError."""
         before = self.pids()[name]
         os.kill(before, signal.SIGKILL)
         wait_until(f"another {name}", lambda: self.pids().get(name) not in (None, before), _START_SECONDS)
@@ -145,7 +142,7 @@ class Sidecar:
         wait_until("the FUSE servers to answer", self.serving, _START_SECONDS)
 
     def log(self) -> str:
-        """Return what all of its processes have logged so far."""
+        """Return the logs of all its processes so far."""
         return self._log.read_text()
 
     def _answers(self) -> bool:
@@ -166,7 +163,7 @@ class Sidecar:
 
 
 def _end(keeper: subprocess.Popen[bytes]) -> None:
-    """End a keeper as the kubelet does. Its session is its own and holds all of its children."""
+    """Stop a keeper as the kubelet does. The keeper's session contains all of its children."""
     keeper.terminate()
     try:
         keeper.wait(_REPLY_SECONDS)

@@ -1,8 +1,7 @@
-"""What readers lose around spells in which they are looked at: each is held against the moments beside it. Pure.
+"""The loss of readers in spells of observation, compared with the time directly around each spell. Pure.
 
-The speed of a virtual machine changes by a tenth within seconds, so runs with and without an observer tell nothing
-of 1 %. What is beside a spell in time was read at the same speed; where the machine stood still for a moment just then,
-the median over spells leaves it out.
+The speed of a virtual machine changes by a tenth within seconds, so separate runs with and without an observer cannot
+show 1 %. Time next to a spell has the same speed. The median over spells excludes brief stops of the machine.
 """
 
 from bisect import bisect_left
@@ -12,19 +11,19 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-# Seconds before and after a spell that count to it: until marks were seen to be on; while what was seen is told.
+# Seconds before and after a spell that count to it: marks are seen with a delay, and reports follow a spell.
 _BEFORE, _AFTER = 0.02, 0.1
-# Seconds on each side that it is held against.
+# Seconds of comparison on each side.
 _BESIDE = 0.3
-# Seconds after a spell at which nothing happens: the method is tried there.
+# Seconds after a spell without events, to validate the method.
 _CALM = 1.0
 _FEWEST = 5
-# A median's standard error, of samples that are normally distributed, by their median distance from it.
+# A median's standard error, for normally distributed samples, from their median absolute deviation.
 _ERROR = 1.2533 * 1.4826
 
 
 class Moment(NamedTuple):
-    """How many files were read until then (monotonic clock), and whether marks were on."""
+    """The number of files read until then (monotonic clock), and whether marks were on."""
 
     seconds: float
     files: int
@@ -33,10 +32,10 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True)
 class Loss:
-    """Of all files that would have been read, how many were not, in percent.
+    """The share of files that were not read because of spells, in percent.
 
-    By the median of ``spells``. ``error``: two standard errors. ``calm``: the same figure where marks were off, which
-    should be none; None where it is not known. ``marked``: percent of the time.
+    It is the median of ``spells``. ``error`` is two standard errors. ``calm`` is the same figure without marks, which
+    should be zero, or None if unknown. ``marked`` is the percentage of time with marks.
     """
 
     percent: float
@@ -47,7 +46,7 @@ class Loss:
 
 
 def spells(moments: Sequence[Moment]) -> list[tuple[float, float]]:
-    """Return from when to when marks were on, of spells that were seen from their beginning to their end."""
+    """Return the start and end of spells that were observed completely."""
     found = []
     begun: float | None = None
     for before, after in pairwise(moments):
@@ -60,7 +59,7 @@ def spells(moments: Sequence[Moment]) -> list[tuple[float, float]]:
 
 
 def lost(moments: Sequence[Moment]) -> Loss | None:
-    """Return what spells cost; None where there are too few with nothing else beside them."""
+    """Return the cost of spells. None if too few are clear of other spells."""
     found = spells(moments)
     missing = [files for begin, end in found if (files := _missing(moments, found, begin, end, 0.0)) is not None]
     if len(missing) < _FEWEST:
@@ -69,7 +68,7 @@ def lost(moments: Sequence[Moment]) -> Loss | None:
     first, last = moments[0], moments[-1]
     usual = median(missing)
     total = last.files - first.files + len(found) * usual
-    whole = 100 * len(found) / total  # percent of all, for what one spell misses
+    whole = 100 * len(found) / total  # percent of all files, for the loss of one spell
     apart = median(abs(one - usual) for one in missing)
     return Loss(
         percent=whole * usual,
@@ -83,7 +82,7 @@ def lost(moments: Sequence[Moment]) -> Loss | None:
 def _missing(
     moments: Sequence[Moment], found: Sequence[tuple[float, float]], begin: float, end: float, later: float
 ) -> float | None:
-    """Return the files that were not read in a spell, or so much later; None where another one is beside it."""
+    """Return the files not read in a spell, or at this offset after it. None if another spell is too close."""
     since, until = begin - _BEFORE + later, end + _AFTER + later
     first, last = since - _BESIDE, until + _BESIDE
     others = (one for one in found if later or one != (begin, end))

@@ -1,33 +1,32 @@
-"""Processes that read files again and again, and say at any time how many they have read."""
+"""Processes that read files repeatedly, and always know the number of files read."""
 
 import json
 import os
 import random
 import struct
-import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from mmap import mmap
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
+from bench.children import Child, receive_line, send_line, start_child
 from bench.errors import BenchError
-from bench.readers import WHOLE_BUFFER, receive_line, send_line
+from bench.readers import WHOLE_BUFFER
 
-# Each reader's number has a cache line of its own.
+# Each reader's number has a separate cache line.
 _APART = 64
 _NUMBER = struct.Struct("q")
 
 
 class SteadyReaders:
-    """Readers of the files of ``order`` below ``root``, dealt out to ``readers`` processes, as a context manager."""
+    """Readers of the files of ``order`` below ``root``, with ``readers`` processes, as a context manager."""
 
     def __init__(self, root: Path, order: Sequence[str], readers: int) -> None:
         self._root = root
         self._shares = [order[number::readers] for number in range(readers)]
-        self._children: list[subprocess.Popen[str]] = []
+        self._children: list[Child] = []
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -37,13 +36,8 @@ class SteadyReaders:
             os.ftruncate(counters, _APART * len(self._shares))
             self._counts = stack.enter_context(mmap(counters, 0))
             for number, paths in enumerate(self._shares):
-                command = [sys.executable, "-m", "bench.steady_readers", str(self._root), str(counters), str(number)]
-                child = stack.enter_context(
-                    subprocess.Popen(
-                        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, pass_fds=[counters]
-                    )
-                )
-                stack.callback(child.kill)
+                words = [str(self._root), str(counters), str(number)]
+                child = start_child(stack, "bench.steady_readers", *words, pass_fds=[counters])
                 self._children.append(child)
                 send_line(child, json.dumps(paths))
             for child in self._children:
@@ -51,13 +45,11 @@ class SteadyReaders:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
     def files(self) -> int:
-        """Return how many files were read so far. Raises BenchError when a reader has ended."""
+        """Return the number of files read so far. Raises BenchError if a reader has ended."""
         if any(child.poll() is not None for child in self._children):
             raise BenchError("a reader ended while others read on; it said why on standard error")
         numbers = range(len(self._children))
@@ -65,7 +57,7 @@ class SteadyReaders:
 
 
 def main() -> None:
-    """Be a reader: the list of files on standard input; reads until it is killed."""
+    """Run a reader process. It gets the list of files on stdin and reads until it is killed."""
     root, counters, number = sys.argv[1:]
     paths = [f"{root}/{path}" for path in json.loads(sys.stdin.readline())]
     print("ready", flush=True)

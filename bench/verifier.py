@@ -1,10 +1,9 @@
-"""Processes that read in every way and compare each byte: what readers see while other processes are killed."""
+"""Processes that read in all ways and compare each byte, to detect the effects of killed processes."""
 
 import json
 import mmap
 import os
 import random
-import subprocess
 import sys
 import threading
 import time
@@ -12,16 +11,15 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Generic, Self, TypeVar
 
+from bench.children import Child, receive_line, send_line, start_child
 from bench.objects import Bodies, paths
-from bench.readers import receive_line, send_line
 from bench.scale import Corpus
 
 _PIECE = 16 * 1024
 _KEPT_OPEN = 16
-_RENEWED = 0.2  # share of calls on a kept file that open another one
+_RENEWED = 0.2  # share of calls on an open file that open a new one first
 _SAID = 3
 
 _T = TypeVar("_T")
@@ -29,10 +27,10 @@ _T = TypeVar("_T")
 
 @dataclass
 class Findings:
-    """What verifying readers have seen.
+    """The findings of verifying readers.
 
-    ``longest`` is the seconds of the call that took longest, which ended at ``longest_at`` of the machine's monotonic
-    clock; ``said`` has the first things that went wrong.
+    ``longest`` is the seconds of the slowest call, which ended at ``longest_at`` on the machine's monotonic clock.
+    ``said`` has the first errors.
     """
 
     reads: int = 0
@@ -43,7 +41,7 @@ class Findings:
     said: list[str] = field(default_factory=list)
 
     def add(self, other: "Findings") -> None:
-        """Add what another reader has seen."""
+        """Add the findings of another reader."""
         self.reads += other.reads
         self.failed += other.failed
         self.wrong += other.wrong
@@ -54,7 +52,7 @@ class Findings:
 class Verifiers:
     """Processes that read below ``root`` and check every byte, as a context manager.
 
-    ``findings`` says what they saw.
+    ``findings`` returns the result.
     """
 
     def __init__(self, root: Path, corpus: Corpus, readers: int) -> None:
@@ -62,26 +60,20 @@ class Verifiers:
         self._corpus = corpus
         self._count = readers
         self._stack = ExitStack()
-        self._children: list[subprocess.Popen[str]] = []
+        self._children: list[Child] = []
         self.findings = Findings()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             for seed in range(self._count):
-                command = [sys.executable, "-m", "bench.verifier", str(self._root), str(seed)]
-                command.append(json.dumps(asdict(self._corpus)))
-                child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-                stack.callback(child.wait)
-                stack.callback(child.kill)
-                self._children.append(child)
+                words = [str(self._root), str(seed), json.dumps(asdict(self._corpus))]
+                self._children.append(start_child(stack, "bench.verifier", *words))
             for child in self._children:
                 receive_line(child)
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         with self._stack:
             if error is not None:
                 return
@@ -92,7 +84,7 @@ class Verifiers:
 
 
 class _Kept(Generic[_T]):
-    """Files that are kept open, or mapped, from one call to the next."""
+    """Files that stay open, or mapped, from one call to the next."""
 
     def __init__(self, make: Callable[[int], _T], end: Callable[[_T], None]) -> None:
         self._make = make
@@ -100,7 +92,7 @@ class _Kept(Generic[_T]):
         self._kept: dict[int, _T] = {}
 
     def one(self, number: int, chance: random.Random) -> tuple[int, _T]:
-        """Return a kept file and its number: now and then ``number`` in place of the oldest, else one that is there."""
+        """Return an open file and its number. Now and then, open ``number`` in place of the oldest file."""
         if len(self._kept) < _KEPT_OPEN or chance.random() < _RENEWED:
             if len(self._kept) >= _KEPT_OPEN:
                 self._end(self._kept.pop(next(iter(self._kept))))
@@ -112,7 +104,7 @@ class _Kept(Generic[_T]):
 
 
 class Reader:
-    """One process's ways to read a file; each returns whether the bytes were right."""
+    """The ways of one process to read a file. Each returns True if the bytes were right."""
 
     def __init__(self, root: str, corpus: Corpus, chance: random.Random) -> None:
         self._root = root
@@ -124,11 +116,11 @@ class Reader:
         self._maps = _Kept(lambda number: _map(self._path(number)), mmap.mmap.close)
 
     def ways(self) -> Sequence[Callable[[int], bool]]:
-        """Return all ways to read; opening anew is there twice, since training does it most."""
+        """Return all ways to read. The reopening read is listed twice, because training uses it most."""
         return (self.whole, self.whole, self.piece, self.mapped, self.attributes)
 
     def whole(self, number: int) -> bool:
-        """Open, read to the end and close; make the kernel forget the pages, so that the next one asks again."""
+        """Open, read to the end and close. Drop the pages, so that the next read asks again."""
         descriptor = os.open(self._path(number), os.O_RDONLY)
         try:
             data = b"".join(iter(lambda: os.read(descriptor, self._size), b""))
@@ -138,7 +130,7 @@ class Reader:
         return data == self._bodies.of(number)
 
     def piece(self, number: int) -> bool:
-        """Read a place in a file that has been open for a while."""
+        """Read a place in a file that has been open for some time."""
         number, descriptor = self._open.one(number, self._chance)
         start = self._chance.randrange(self._size)
         data = os.pread(descriptor, _PIECE, start)
@@ -146,7 +138,7 @@ class Reader:
         return data == self._bodies.of(number)[start : start + _PIECE]
 
     def mapped(self, number: int) -> bool:
-        """Read a place in a file that has been mapped for a while."""
+        """Read a place in a file that has been mapped for some time."""
         number, view = self._maps.one(number, self._chance)
         start = self._chance.randrange(self._size)
         data = view[start : start + _PIECE]
@@ -154,7 +146,7 @@ class Reader:
         return data == self._bodies.of(number)[start : start + _PIECE]
 
     def attributes(self, number: int) -> bool:
-        """Compare the size, and look for the name in the folder's list."""
+        """Compare the size, and find the name in the folder's list."""
         path = self._path(number)
         names = os.listdir(os.path.dirname(path))  # noqa: PTH120, PTH208  as readers do it
         return os.stat(path).st_size == self._size and os.path.basename(path) in names  # noqa: PTH116, PTH119
@@ -177,7 +169,7 @@ def _watch_for_stop(stopped: threading.Event) -> None:
 
 
 def verify(reader: Reader, files: int, chance: random.Random, stopped: Callable[[], bool]) -> Findings:
-    """Read this and that until ``stopped``; return what was seen."""
+    """Read in random ways until ``stopped``. Return the findings."""
     findings, ways = Findings(), reader.ways()
     while not stopped():
         way, number = chance.choice(ways), chance.randrange(files)
@@ -193,7 +185,7 @@ def verify(reader: Reader, files: int, chance: random.Random, stopped: Callable[
 
 
 def main() -> None:
-    """Be the reader process: folder, seed and corpus as arguments, until a line comes on standard input."""
+    """Run a reader process. Folder, seed and corpus are arguments. A line on stdin ends it."""
     root, seed, corpus = sys.argv[1], int(sys.argv[2]), Corpus(**json.loads(sys.argv[3]))
     chance, stopped = random.Random(seed), threading.Event()
     reader = Reader(root, corpus, chance)

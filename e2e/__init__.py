@@ -1,1 +1,1 @@
-"""End to end: the cluster harness and the stories told on it."""
+"""End to end: the cluster harness and its stories."""

@@ -1,4 +1,4 @@
-"""For all tests: an unannounced warning in our logs fails the test; hypothesis sets no limit of time of its own."""
+"""For all tests: an unexpected warning in Stoker's logs fails the test. hypothesis has no time limit."""
 
 import os
 from collections.abc import Iterator
@@ -11,24 +11,24 @@ import pytest
 from tests.support.log_check import unexpected
 
 FOLDER = Path(__file__).parent
-# Integration tests kill processes and cut connections at any moment: what is logged then is a matter of timing.
+# Integration tests kill processes and cut connections at any moment, so their log records depend on timing.
 CHECKED = ("unit", "contract", "model")
 PHASES: tuple[Literal["setup", "call", "teardown"], ...] = ("setup", "call", "teardown")
 
-# The tests' S3 servers are on loopback, which is refused unless it is allowed; processes of tests inherit this.
+# The tests' S3 servers are on loopback, which is refused by default. Child processes inherit this permission.
 os.environ["STOKER_ENDPOINT_NETWORKS"] = "127.0.0.0/8,::1/128"
 
-# A busy machine is no fault of the code; pytest's own timeout ends a test that hangs.
+# A busy machine is not an error of the code. pytest's own timeout ends a test that hangs.
 hypothesis.settings.register_profile("stoker", deadline=None)
 hypothesis.settings.load_profile("stoker")
 
 
 @pytest.fixture(autouse=True)
 def quiet_logs(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Fail the test that logged what no ``@pytest.mark.expected_logs("regular expression", ...)`` of it announces.
+    """Fail a test with log records that no ``@pytest.mark.expected_logs("regular expression", ...)`` of it announces.
 
-    Set up before a test's own fixtures, hence torn down after them: what they log at their end counts too. Processes
-    that a test starts keep their logs to themselves.
+    It is set up before a test's own fixtures and torn down after them, so the records of their teardown count too. Logs
+    of child processes do not count.
     """
     yield
     if request.path.relative_to(FOLDER).parts[0] not in CHECKED:

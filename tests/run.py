@@ -1,13 +1,11 @@
-"""Every check in stages, as `make test` runs them: one summary at the end, exit code 1 when anything failed.
+"""Every check in stages, as `make test` runs them: one summary at the end, and exit code 1 after any failure.
 
-``python -m tests.run [STAGE...]`` runs only the named stages: lint unit contract model integration e2e. A run of all
-stages also measures which lines the unit tests reach, and prints the sum and the files that they reach least.
+``python -m tests.run [STAGE...]`` runs only the named stages: lint unit contract model integration e2e.
 
-Stories of e2e wait for real programs most of their time, so they run beside the stages after unit, and their output is
-printed when both are over.
+Stories of e2e mostly wait for real programs, so they run in parallel with the stages after unit. Hostile stories, which
+measure times, wait for the end of those. The output of stories is printed when both are done.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -21,10 +19,8 @@ from pathlib import Path
 from typing import IO
 from xml.etree import ElementTree
 
-from tests.support.coverage_table import lines
-
 ROOT = Path(__file__).resolve().parents[1]
-OTHERS_RUN = "STOKER_OTHERS_RUN"  # names a file that is there while other stages run beside one, for what it times
+OTHERS_RUN = "STOKER_OTHERS_RUN"  # names a file that exists while stages run in parallel with one that measures times
 BIN = Path(sys.executable).parent
 LINT = (
     (str(BIN / "ruff"), "check", "."),
@@ -32,23 +28,28 @@ LINT = (
     (str(BIN / "mypy"),),
     (str(BIN / "lint-imports"),),
 )
+BY_FILE = ("--dist", "loadfile")
 # Stage -> arguments of pytest. A whole e2e story may wait for several pods, so its limit is larger.
 PYTEST: dict[str, tuple[str, ...]] = {
     "unit": ("tests/unit", "tests/repo", "-n", "2"),
-    "contract": ("tests/contract",),
-    # What fails is made smaller first, which takes minutes: a limit that ends that hides what failed.
+    "contract": ("tests/contract", "-n", "2", *BY_FILE, "-o", "timeout=300"),
+    # hypothesis shrinks a failure first, which takes minutes. A timeout in that time hides the failure.
     "model": ("tests/model", "-n", "2", "-o", "timeout=900"),
-    # By file: what a module shares, such as a node or an API server's objects, is made once. Three on two cores, as
-    # two use half of them: real programs keep their own pace. tests/integration/conftest.py orders the files.
-    "integration": ("tests/integration", "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"),
-    "e2e": ("e2e/stories", "-o", "timeout=900", "-x" if os.environ.get("STOKER_E2E_FAIL_FAST") else "-v"),
+    # By file: shared objects of a module, such as a node or an API server's objects, are made once. Three workers on
+    # two cores, as two use half of them: real programs have their own pace. tests/integration/conftest.py orders the
+    # files. Next to the stories a test may take twice as long.
+    "integration": ("tests/integration", "-n", "3", *BY_FILE, "--no-loadscope-reorder", "-o", "timeout=300"),
+    "e2e": ("e2e/stories", "-o", "timeout=1800", "-x" if os.environ.get("STOKER_E2E_FAIL_FAST") else "-v"),
 }
 STAGES = ("lint", *PYTEST)
-ALONE = ("lint", "unit")  # both cores are theirs, and what they find is soon known
-BESIDE = "e2e"  # alone it takes half of the machine: all stages one after the other were 45 minutes
-OF_STORIES = ("jobset", "kueue")  # programs that stories need beside the cluster's own
+ALONE = ("lint", "unit")  # both cores are theirs, and their findings are known soon
+BESIDE = "e2e"  # alone it uses half of the machine: all stages in sequence took 45 minutes
+NICENESS = 10  # of builds next to it
+OF_STORIES = ("jobset", "kueue")  # programs for late stories, in addition to the cluster's own
+CLUSTER = ("-m", "e2e.cluster", "build")
+IMAGES = ("-m", "e2e.support.built")
 # Programs of the cluster that integration tests use as well.
-OF_INTEGRATION = ("kube-apiserver", "kubectl", "helm", "versitygw", "csi-sanity", "kube-score", "kubesec")
+OF_INTEGRATION = ("kube-apiserver", "kubectl", "helm", "versitygw", "csi-sanity", "kube-score", "kubesec", "crane")
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Result:
 
 
 def run_lint() -> tuple[int, int, int]:
-    """Run every linter, even after one failed, so that one run shows everything; at once, as each uses one core."""
+    """Run every linter in parallel, as each uses one core. Continue after a failure, so that one run shows all."""
 
     def lint(command: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -79,7 +80,7 @@ def run_lint() -> tuple[int, int, int]:
 
 
 def counts(report: Path, exit_code: int) -> tuple[int, int, int]:
-    """Count passed, failed and skipped in a JUnit report; a run that died without one counts as one failure."""
+    """Count passed, failed and skipped in a JUnit report. A run without a report counts as one failure."""
     if not report.exists():
         return 0, 1, 0
     suites = list(ElementTree.parse(report).getroot().iter("testsuite"))
@@ -87,36 +88,32 @@ def counts(report: Path, exit_code: int) -> tuple[int, int, int]:
         sum(int(suite.get(key, "0")) for suite in suites for key in keys)
         for keys in (("tests",), ("failures", "errors"), ("skipped",))
     )
-    # A crash of pytest itself leaves a report that looks clean.
+    # A crash of pytest itself leaves a report without failures.
     return total - bad - skipped, max(bad, int(exit_code != 0)), skipped
 
 
-def run_pytest(stage: str, measured: bool, output: IO[str] | None) -> tuple[int, int, int]:
-    """Run one stage's tests; in CI a skipped test is a failed one, since everything that it needs can be installed."""
+def run_pytest(stage: str, output: IO[str] | None) -> tuple[int, int, int]:
+    """Run one stage's tests. In CI a skipped test is a failed one, because all its requirements can be installed."""
     with tempfile.TemporaryDirectory() as folder:
-        report, coverage = Path(folder) / "report.xml", Path(folder) / "coverage.json"
-        options = [f"--junitxml={report}", *(("--cov", f"--cov-report=json:{coverage}") if measured else ())]
-        command = [sys.executable, "-m", "pytest", "-q", *options, *PYTEST[stage]]
-        environment = {**os.environ, "COVERAGE_FILE": str(Path(folder) / "coverage")}
+        report = Path(folder) / "report.xml"
+        command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *PYTEST[stage]]
         code = subprocess.run(
-            command, cwd=ROOT, env=environment, check=False, stdout=output, stderr=output and subprocess.STDOUT
+            command, cwd=ROOT, check=False, stdout=output, stderr=output and subprocess.STDOUT
         ).returncode
         passed, failed, skipped = counts(report, code)
-        if coverage.exists():
-            print("\n".join(lines(json.loads(coverage.read_text()))), flush=True)
     return (passed, failed + skipped, 0) if os.environ.get("CI") else (passed, failed, skipped)
 
 
-def run_stage(stage: str, measured: bool = False, output: IO[str] | None = None) -> Result:
-    """Run one stage by its name; without ``output`` it writes where this process does."""
+def run_stage(stage: str, output: IO[str] | None = None) -> Result:
+    """Run one stage by its name. Without ``output``, it writes to this process's output."""
     print(f"\n=== {stage} ===", file=output, flush=True)
     start = time.monotonic()
-    passed, failed, skipped = run_lint() if stage == "lint" else run_pytest(stage, measured, output)
+    passed, failed, skipped = run_lint() if stage == "lint" else run_pytest(stage, output)
     return Result(stage, passed, failed, skipped, time.monotonic() - start)
 
 
 def run_beside(stage: str, others: Sequence[str], run: Callable[[str, IO[str] | None], Result]) -> list[Result]:
-    """Run one stage beside the others, which run one after the other, and print what it wrote at the end."""
+    """Run one stage in parallel with the rest, which run in sequence. Print its output at the end."""
     with (
         ThreadPoolExecutor(1) as beside,
         tempfile.TemporaryFile("w+", encoding="utf-8") as output,
@@ -134,29 +131,32 @@ def run_beside(stage: str, others: Sequence[str], run: Callable[[str, IO[str] | 
 
 
 class ClusterBuild:
-    """Builds the e2e cluster's parts beside the other stages: the first time takes minutes."""
+    """Builds the e2e cluster's parts in parallel with other stages: the first build takes minutes."""
 
     def __init__(self) -> None:
         self._log = Path(tempfile.gettempdir()) / "stoker-cluster-build.log"
         self._log.unlink(missing_ok=True)
         print(f"building the test cluster's parts in the background (log: {self._log})", flush=True)
-        self._first = self._start("-m", "e2e.cluster", "build", *OF_INTEGRATION)
-        self._rest: list[subprocess.Popen[bytes]] = []
+        self._first = self._start(*CLUSTER, *OF_INTEGRATION)
         self._asked = threading.Lock()  # two stages may wait at the same time
+        self._of_cluster: list[subprocess.Popen[bytes]] = []
 
     def wait_for(self, stage: str) -> None:
-        """Wait for what a stage needs; what only stories need is built beside the tests that need less."""
+        """Wait for the parts that a stage needs.
+
+        Stories need the cluster and Stoker's image. A late story waits for the rest itself, by the locks of builds.
+        """
         if stage not in ("integration", "e2e"):
             return
         with self._asked:
             self._first.wait()
-            if not self._rest:
-                build = ("-m", "e2e.cluster", "build")
-                commands = (build, (*build, *OF_STORIES), ("-m", "e2e.support.built"))
-                self._rest = [self._start(*command, niceness=19) for command in commands]
+            if not self._of_cluster:
+                self._of_cluster = [self._start(*CLUSTER), self._start(*IMAGES, "stoker")]
         if stage == "e2e":
-            for process in self._rest:
+            for process in self._of_cluster:
                 process.wait()
+            self._start(*CLUSTER, *OF_STORIES, niceness=NICENESS)
+            self._start(*IMAGES, "training", "previous", "order-plugin", niceness=NICENESS)
 
     def _start(self, *words: str, niceness: int = 0) -> subprocess.Popen[bytes]:
         with self._log.open("ab") as output:
@@ -176,7 +176,7 @@ def main(chosen: list[str]) -> int:
     def run(stage: str, output: IO[str] | None = None) -> Result:
         if build:
             build.wait_for(stage)
-        return run_stage(stage, measured=not chosen and stage == "unit", output=output)
+        return run_stage(stage, output)
 
     alone = [stage for stage in stages if stage in ALONE]
     others = [stage for stage in stages if stage not in (*ALONE, BESIDE)]

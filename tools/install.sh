@@ -3,7 +3,7 @@
 set -euo pipefail
 venv=$1
 # xfsprogs: some tests mount an XFS, which refuses every call once it is shut down.
-tools/debian-packages.sh libfuse3-dev fuse3 xfsprogs pkg-config gcc libc6-dev python3-dev python3-venv
+tools/debian-packages.sh libfuse3-dev fuse3 openssh-client xfsprogs pkg-config gcc libc6-dev python3-dev python3-venv
 
 python3 - <<'PY'
 import sys

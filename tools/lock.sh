@@ -14,10 +14,12 @@ lock() {
     --custom-compile-command tools/lock.sh --output-file "$file" "$@"
 }
 
-lock dev pyproject.toml --extra operator --extra sidecar --group dev --group demo --group bench "$@"
+lock dev pyproject.toml --extra operator --extra sidecar --extra dashboard --extra tracing --group dev --group demo --group bench --group docs "$@"
 # The others take the versions that the tests ran with, where they share a package.
 lock build --group build --constraint requirements/dev.txt "$@"
-lock image pyproject.toml --extra operator --extra sidecar --constraint requirements/dev.txt "$@"
+lock image pyproject.toml --extra operator --extra sidecar --extra dashboard --extra tracing --constraint requirements/dev.txt "$@"
+# The kubectl plug-in of a release: the CLI for several versions of Python.
+lock cli pyproject.toml --extra dashboard --constraint requirements/dev.txt "$@"
 lock clients --group clients --constraint requirements/dev.txt "$@"
 # PyTorch and NumPy are Debian's there.
 lock trainer --group trainer --excludes <(printf '%s\n' torch numpy) "$@"

@@ -1,1 +1,1 @@
-"""A cluster of thousands of nodes that are not there: what is real of it, and what is played."""
+"""A simulated cluster of thousands of nodes: a real control plane with played sidecars."""

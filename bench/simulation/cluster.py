@@ -1,4 +1,4 @@
-"""A real control plane, with Stoker's chart, and nodes that kwok keeps alive."""
+"""A real control plane with Stoker's chart, and nodes that kwok simulates."""
 
 import fcntl
 import json
@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
 from bench.errors import BenchError, UsageError
@@ -25,35 +24,36 @@ from e2e.cluster.processes import run, start_daemon, tail
 from e2e.cluster.slots import Slot, SlotRegistry
 from stoker_kube.api import Object
 
-NAME = "control-plane"  # one at a time on a machine
+NAME = "control-plane"  # only one per machine
 PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "coredns", "helm", "kwok")
-WEBHOOK_PORT, HTTP_PORT, KWOK_PORT = 9443, 8080, 10247
+WEBHOOK_PORT, HTTP_PORT, WEBHOOK_HTTP_PORT, KWOK_PORT = 9443, 8080, 8084, 10247
 _KWOK = Path(__file__).with_name("kwok.yaml")
 _CHART = Path(__file__).resolve().parents[2] / "charts" / "stoker"
 _OPERATOR = "stoker-operator"
 _WEBHOOK = "stoker-webhook"
-# Seconds. Each node renews its Lease in a quarter of the first: every 10 s, as kubelets do, would be 500 writes/s at
-# 5,000 nodes, for two cores that all parts share. The second is how long a node may be silent.
+# Seconds. A node renews its Lease in a quarter of the first. An interval of 10 s, as in kubelets, would be 500 writes/s
+# at 5,000 nodes, for two cores that all parts share. The second is the allowed silence of a node.
 _LEASE, _GRACE = 400, 600
-# The defaults, 20 to 50 requests a second, are made for clusters that grow slowly.
+# The defaults, 20 to 50 requests a second, suit clusters that grow slowly.
 _CLIENT = {"kube-api-qps": "2000", "kube-api-burst": "4000"}
 FLAGS = {
     "kube-controller-manager": _CLIENT | {"node-monitor-grace-period": f"{_GRACE}s"},
     "kube-scheduler": _CLIENT,
-    # With it a watch from no version begins with a list, which Debian's etcd 3.4 cannot give and which is refused.
-    # kwok asks for such watches, began anew after up to 30 s each time, and heard of no new node or pod meanwhile.
+    # With it, a watch without a version starts with a list. Debian's etcd 3.4 does not support that, so the watch
+    # fails. kwok uses such watches and retries them after up to 30 s, and during that time misses new nodes and pods.
     "kube-apiserver": {"feature-gates": "WatchList=false"},
     "etcd": {"quota-backend-bytes": str(8 * 2**30)},
 }
-# In memory: etcd waits for its disk even without fsync, and one that stands still for 10 s while somebody else copies a
-# few gigabytes ends the operator's Lease.
+# In memory: etcd waits for its disk even without fsync. If another process copies a few gigabytes, etcd can stop for
+# 10 s, and the operator's Lease ends.
 _DATA = Path("/dev/shm/stoker-e2e")
-_AT_ONCE = 300  # objects: kubectl holds itself back after so many requests
-_FORGOTTEN, _REMINDED = 20.0, 20  # seconds without another sidecar's pod that is ready, and pods that are touched then
+_AT_ONCE = 300  # objects: kubectl throttles itself after this number of requests
+# seconds without another ready sidecar pod, and the number of pods that are touched then
+_FORGOTTEN, _REMINDED = 20.0, 20
 
 
 class SimulatedCluster:
-    """The cluster, as a context manager; whatever was left of an earlier one is removed first."""
+    """The cluster, as a context manager. It first removes the remains of an earlier one."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.paths = ClusterPaths(NAME, data_root=_DATA)
@@ -67,31 +67,29 @@ class SimulatedCluster:
         self._hold()
         try:
             self._start()
-        except BaseException:  # interrupted, too: what has been started would outlive this process
+        except BaseException:  # on interrupts as well: the started programs would outlive this process
             self._end()
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end()
 
     @property
     def slot(self) -> Slot:
-        """The addresses that the cluster has on this machine."""
+        """The cluster's addresses on this machine."""
         found = SlotRegistry(self.paths.slots).find(NAME)
         assert found is not None, "the cluster is not up"
         return found
 
     @property
     def address(self) -> str:
-        """Where the control plane and the operator listen."""
+        """The address of the control plane and the operator."""
         return str(self.slot.host_address)
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's."""
+        """The administrator's kubeconfig."""
         return self.paths.kubeconfig
 
     def kubectl(self, *words: str, stdin: bytes | None = None) -> str:
@@ -110,9 +108,9 @@ class SimulatedCluster:
             self.kubectl("create", "--validate=false", "-f", "-", stdin=json.dumps(some).encode())
 
     def grow(self, nodes: int) -> None:
-        """Let nodes join until there are so many, and wait until each has a sidecar's pod that is ready.
+        """Add nodes up to this number. Wait until each has a ready sidecar pod.
 
-        Raises BenchError when no more become ready, or kwok has ended.
+        Raises BenchError if no more become ready, or if kwok has ended.
         """
         self.create([shape.node(index) for index in range(self._nodes, nodes)], "Node")
         self._nodes = nodes
@@ -130,42 +128,33 @@ class SimulatedCluster:
             time.sleep(1.0)
 
     def _remind(self) -> None:
-        """Touch the sidecars' pods that do not run: of some hundreds kwok forgets one, for minutes or for good."""
+        """Touch sidecar pods that do not run. kwok forgets one of some hundreds, for minutes or for good."""
         rows = '{range .items[*]}{.metadata.name} {.spec.nodeName}{"\\n"}{end}'
         pending = ("get", "pods", "-n", shape.SYSTEM, "--field-selector=status.phase=Pending", "-o", f"jsonpath={rows}")
         for row in self.kubectl(*pending).splitlines()[:_REMINDED]:
             pod, _, node = row.partition(" ")
             mark = ("--overwrite", f"bench.stoker.dev/reminded={time.time():.0f}")
-            with suppress(CommandFailedError):  # it is gone
+            with suppress(CommandFailedError):  # already deleted
                 self.kubectl("annotate", "pod", pod, "-n", shape.SYSTEM, *mark)
                 self.kubectl("annotate", "node", node, *mark)
 
     def replace(self, name: str) -> None:
-        """Let a node go, as a spot node does, and another of its name come."""
+        """Delete a node, as in a spot interruption, and create another of the same name."""
         self.kubectl("delete", "node", name)
         self.create([shape.node(shape.node_index(name))], "Node")
 
     def start_operator(self, number: int) -> subprocess.Popen[bytes]:
-        """Start a replica of the operator, as the chart would: its program, its environment, its ServiceAccount."""
-        argv = [str(_program("stoker-operator")), "run"]
-        return start_daemon(NAME, _OPERATOR, argv, self.log(f"operator-{number}"), self._environment(number))
+        """Start a replica of the operator with the chart's program, environment and ServiceAccount."""
+        argv, environment = [_program("stoker-operator"), "run"], self._environment("operator", HTTP_PORT, number)
+        return start_daemon(NAME, _OPERATOR, argv, self.log(f"operator-{number}"), environment)
 
-    def start_player(self, warming: float) -> subprocess.Popen[bytes]:
-        """Start the program that plays the sidecars; it is spoken to over its pipes."""
-        argv = [_program("python"), "-m", "bench.simulation.player"]
-        options = [f"--kubeconfig={self.kubeconfig}", f"--warming={warming}"]
-        with self.log("player").open("ab") as log:
-            return subprocess.Popen(
-                [*argv, *options],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                cwd=_CHART.parents[1],
-                start_new_session=True,
-            )
+    def start_webhook(self) -> subprocess.Popen[bytes]:
+        """Start the webhook's process with the chart's settings."""
+        argv, environment = [_program("stoker-operator"), "webhook"], self._environment("webhook", WEBHOOK_HTTP_PORT)
+        return start_daemon(NAME, _WEBHOOK, argv, self.log("webhook"), environment)
 
     def log(self, component: str) -> Path:
-        """Return where a component writes its log."""
+        """Return the path of a component's log."""
         return self.paths.logs / f"{component}.log"
 
     def _start(self) -> None:
@@ -190,14 +179,14 @@ class SimulatedCluster:
             "node-lease-duration-seconds": _LEASE,
             "node-port": KWOK_PORT,
             "node-ip": self.address,
-            "cidr": "10.0.0.0/8",  # of pods' addresses, at which nobody listens
+            "cidr": "10.0.0.0/8",  # pod addresses where no program listens
             "server-address": f"{self.address}:{KWOK_PORT}",
         }
         argv = [str(self._programs.path("kwok")), *(f"--{name}={value}" for name, value in flags.items())]
         self._kwok = start_daemon(NAME, "kwok", argv, self.log("kwok"))
 
     def _install(self) -> None:
-        """Install the chart; its operator runs beside the cluster, where it can be measured, and not in it."""
+        """Install the chart. Its operator runs outside the cluster, where it can be measured."""
         self._say("installing the chart")
         words = ["--set", "image.repository=stoker", "--set", "image.tag=bench", "--no-hooks"]
         homes = {f"HELM_{kind}_HOME": str(self.paths.state / "helm") for kind in ("CACHE", "CONFIG", "DATA")}
@@ -209,7 +198,7 @@ class SimulatedCluster:
         self.create([self._endpoints()], "EndpointSlice", "discovery.k8s.io/v1")
 
     def _endpoints(self) -> Object:
-        """Return what leads the API server from the webhook's Service to the operator on this machine."""
+        """Return the objects that lead the API server from the webhook's Service to the operator on this machine."""
         metadata = {
             "namespace": shape.SYSTEM,
             "name": f"{_WEBHOOK}-bench",
@@ -222,17 +211,19 @@ class SimulatedCluster:
         ports = [{"name": "webhook", "port": WEBHOOK_PORT, "protocol": "TCP"}]
         return {"metadata": metadata, "addressType": "IPv4", "endpoints": [endpoint], "ports": ports}
 
-    def _environment(self, number: int) -> dict[str, str]:
-        """Return the environment of the chart's Deployment, with what is another on this machine."""
+    def _environment(self, name: str, http_port: int, number: int = 1) -> dict[str, str]:
+        """Return a container's environment in the chart's Deployment, adapted to this machine."""
         deployment = json.loads(self.kubectl("get", "deployment", _OPERATOR, "-n", shape.SYSTEM, "-o", "json"))
-        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        containers = deployment["spec"]["template"]["spec"]["containers"]
+        container = next(one for one in containers if one["name"] == name)
         told = {one["name"]: one.get("value", "") for one in container["env"] if "valueFrom" not in one}
         here = {
             "POD_NAME": f"operator-{number}",
             "POD_NAMESPACE": shape.SYSTEM,
             "STOKER_HOST": self.address,
-            "STOKER_HTTP_PORT": str(HTTP_PORT),
+            "STOKER_HTTP_PORT": str(http_port),
             "STOKER_WEBHOOK_PORT": str(WEBHOOK_PORT),
+            "STOKER_FIGURES": "false",  # the API server of the simulation has no proxy certificate
             "KUBECONFIG": str(self._operator_kubeconfig()),
         }
         return told | here
@@ -245,7 +236,7 @@ class SimulatedCluster:
         return file
 
     def _hold(self) -> None:
-        """Keep any other run off this cluster. Raises UsageError when there is one."""
+        """Keep other runs off this cluster. Raises UsageError if one exists."""
         self.paths.lock.parent.mkdir(parents=True, exist_ok=True)
         self._lock = self.paths.lock.open("w")
         try:
@@ -262,5 +253,5 @@ class SimulatedCluster:
 
 
 def _program(name: str) -> str:
-    """Return a program of the environment that this runs in."""
+    """Return a program of the current Python environment."""
     return str(Path(sys.executable).parent / name)

@@ -1,9 +1,10 @@
-"""Measures the control plane at one size after the other, in a cluster that grows."""
+"""Measures the control plane at ascending sizes, in a cluster that grows."""
 
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import cycle, islice
@@ -14,13 +15,11 @@ from bench.report import Row
 from bench.scale import Plane
 from bench.simulation import shape
 from bench.simulation.cluster import SimulatedCluster
-from bench.simulation.lone_webhook import lone_webhook
-from bench.simulation.long_churn import LongChurn
-from bench.simulation.memory_trend import memory_trend
+from bench.simulation.long_churn import LongChurn, memory_trend
 from bench.simulation.operator_process import OperatorProcess
 from bench.simulation.playing import Player
 from bench.simulation.pod_runs import PodRuns
-from bench.simulation.reviews import Asking, ask_apart, webhook_call
+from bench.simulation.reviews import Asking, ask_apart, lone_webhook, webhook_call
 from bench.simulation.samples import quantile
 from bench.simulation.sightings import Sightings
 from bench.simulation.spans import Meters, Span
@@ -28,26 +27,26 @@ from bench.simulation.waiting import LongWait
 from bench.systems import LONE_WEBHOOK, PLAIN_CLIENT
 from stoker_kube.api import Kube
 from stoker_kube.resources import DATASETS
-from stoker_operator.write_budget import RATE
+from stoker_operator.writes.write_budget import RATE
 
 WORKLOAD = "control-plane"
 OPERATOR, WEBHOOK, PODS, DATASET = "operator", "webhook", "pods", "Dataset"
 _PATIENCE = 900.0  # seconds, in a small cluster
-_WRITES_OF_ONE = 10  # that the operator may have to make for a node, at the rate that it keeps to
+_WRITES_OF_ONE = 10  # writes that the operator may need for a node, at its limited rate
 _REPORT_SECONDS = 60.0
 _IDLE_SECONDS = 4.0
-_TOGETHER, _APART = 8, 0.5  # changes that are counted together, and seconds between two: each has passes of its own
-# Nodes on which a Dataset lies of which all pods are made, beside the 3 of most.
+_TOGETHER, _APART = 8, 0.5  # changes that are counted together, and seconds between two: each has its own passes
+# Nodes of a Dataset that all created pods read, compared with 3 for most Datasets.
 _COPIES = (1, 10)
-_CHURN = 0.1 / 60  # of the nodes, a second
-_REVIEWS = 50.0  # a second
-_NODES_OF_ONE = 5  # for each Dataset of some nodes
+_CHURN = 0.1 / 60  # of the nodes, per second
+_REVIEWS = 50.0  # per second
+_NODES_OF_ONE = 5  # for each Dataset on a few nodes
 MS = 1000.0
 
 
 @dataclass
 class Measurement:
-    """A cluster with everything that measures it; ``size`` is called with rising numbers of nodes."""
+    """A cluster with all its meters. Call ``size`` with ascending numbers of nodes."""
 
     cluster: SimulatedCluster
     player: Player
@@ -56,20 +55,21 @@ class Measurement:
     seen: Sightings
     plane: Plane
     say: Callable[[str], None]
-    keep: Callable[[Row], None] = lambda row: None  # is given each row as it is measured
+    keep: Callable[[Row], None] = lambda row: None  # gets each row when it is measured
     rows: list[Row] = field(default_factory=list)
     _nodes: int = 0
-    _lost: int = 0  # how often the operator had lost its Lease when this size began
+    _lost: int = 0  # number of lost Leases of the operator at the start of this size
     _sparse: int = 0
     _probes: int = 0
     _chance: random.Random = field(default_factory=lambda: random.Random(0))
 
     def __post_init__(self) -> None:
         self.seen.still = self.operator.running
+        self._runs = PodRuns(self.cluster, self.kube, self.seen)
         self._meters = Meters(self.cluster, self.operator, self.player)
 
     async def size(self, nodes: int) -> None:
-        """Let the cluster grow to this size, and measure it. Raises BenchError, HarnessError."""
+        """Grow the cluster to this size and measure it. Raises BenchError and HarnessError."""
         self.say(f"{nodes:,} nodes join")
         await asyncio.to_thread(self.cluster.grow, nodes)
         self._nodes, self._lost = nodes, self.operator.lost
@@ -81,7 +81,7 @@ class Measurement:
 
     @property
     def _patience(self) -> float:
-        """Seconds to wait for rest: what is to be written for all nodes comes at a rate that they do not change."""
+        """Seconds to wait for rest: writes for all nodes have a fixed rate."""
         return _PATIENCE + _WRITES_OF_ONE * self._nodes / RATE
 
     @property
@@ -105,7 +105,7 @@ class Measurement:
             await asyncio.sleep(0.5)
 
     async def _fill(self) -> None:
-        """Apply Datasets, one for five nodes beside those that all nodes have, and wait until all lie warm."""
+        """Apply Datasets, one for five nodes in addition to those on all nodes. Wait until all are warm."""
         await asyncio.to_thread(lambda: self.player.ask(nonsense=True))
         sparse = self._nodes // _NODES_OF_ONE
         bodies = [shape.dataset(f"some-{index:04d}", 3) for index in range(self._sparse, sparse)]
@@ -121,7 +121,7 @@ class Measurement:
         lost = self.operator.lost - self._lost
         self._row(OPERATOR, "times that it lost its Lease until then", (float(lost),))
         if lost:
-            return  # who counted is gone
+            return  # the counter has exited
         self._row(OPERATOR, "CPU s until all lie warm", (span.cpu,), span.beside())
         self._writes(span, "until all lie warm")
 
@@ -138,35 +138,34 @@ class Measurement:
             await asyncio.sleep(0.25)
 
     async def _probe(self) -> None:
-        """Apply one more Dataset, again and again, and follow it until it is Ready."""
+        """Apply one more Dataset repeatedly. Follow each until it is Ready."""
         await self._quiet()
         taken = []
         for _ in range(self.plane.probes):
             self._probes += 1
-            name = f"probe-{self._probes:03d}"
-            began = time.monotonic()
-            await self.kube.create(DATASETS, shape.dataset(name, 3, probe=True))
-            await self.seen.until("a Dataset to be Ready", partial(self._is_ready, name), self._patience)
-            taken.append(time.monotonic() - began)
-            await self.kube.delete(DATASETS, name, shape.WORK)
-            await self.seen.until("a Dataset to be gone", partial(self._is_gone, name), self._patience)
+            async with self._applied(f"probe-{self._probes:03d}", 3) as seconds:
+                taken.append(seconds)
         note = f"{self.plane.warming:g} s of it warming, and 0.5 s listing, as played"
         self._row(DATASET, "s from applied to Ready", taken, note)
 
-    def _is_ready(self, name: str) -> bool:
-        return name in self.seen.datasets and self.seen.datasets[name].phase == "Ready"
-
-    def _is_gone(self, name: str) -> bool:
-        return name not in self.seen.datasets
+    @asynccontextmanager
+    async def _applied(self, name: str, replicas: int) -> AsyncIterator[float]:
+        """Apply a Dataset within the context. Yield the seconds until it was Ready."""
+        known, began = self.seen.datasets, time.monotonic()
+        await self.kube.create(DATASETS, shape.dataset(name, replicas, probe=True))
+        await self.seen.until("a Dataset to be Ready", partial(self.seen.is_ready, name), self._patience)
+        yield time.monotonic() - began
+        await self.kube.delete(DATASETS, name, shape.WORK)
+        await self.seen.until("a Dataset to be gone", lambda: name not in known, self._patience)
 
     async def _changes(self) -> None:
-        """Let some nodes after each other report something, again and again, with a look at an idle operator between.
+        """Let some nodes report in sequence, repeatedly, and measure an idle operator in between.
 
-        One report costs less than what the operator takes by itself in the second around it, which comes in bursts. So
-        several are counted together, against the idle windows right before and after them.
+        One report costs less than the bursts of the operator's own work in the second around it. So several reports are
+        counted together, and compared with the idle windows directly before and after them.
         """
         await self._quiet()
-        await asyncio.to_thread(lambda: self.player.ask(hasty=True))  # one report at a time: its turn is of no matter
+        await asyncio.to_thread(lambda: self.player.ask(hasty=True))  # one report at a time: its turn does not matter
         honest = self._honest()
         nodes = cycle(self._chance.sample(honest, len(honest)))
         idle = [await self._idle()]
@@ -180,9 +179,9 @@ class Measurement:
     async def _costs(
         self, change: Callable[[str], object], reports: int, nodes: Iterator[str], idle: list[float]
     ) -> list[float]:
-        """Return the CPU milliseconds that the operator takes for a change of one node, each time of some nodes.
+        """Return the operator's CPU milliseconds for a change of one node, for each group of nodes.
 
-        Sidecars write so many ``reports`` of a change; ``idle`` gets the share of a CPU in each window between.
+        Sidecars write ``reports`` statuses per change. ``idle`` gets the CPU share of each window in between.
         """
         costs = []
         for _ in range(self.plane.changes):
@@ -207,13 +206,13 @@ class Measurement:
             await asyncio.sleep(0.1)
 
     async def _idle(self) -> float:
-        """Return the share of a CPU that the operator takes while nothing happens."""
+        """Return the operator's CPU share without changes."""
         began, cpu = time.monotonic(), self.operator.cpu()
         await asyncio.sleep(_IDLE_SECONDS)
         return (self.operator.cpu() - cpu) / (time.monotonic() - began)
 
     async def _churn(self) -> None:
-        """Let a tenth of the nodes a minute fetch something anew, while the webhook is asked all the time."""
+        """Let a tenth of the nodes per minute fetch data again, with constant requests to the webhook."""
         await asyncio.to_thread(lambda: self.player.ask(nonsense=True))
         asking = Asking("every-00", _REVIEWS, self.plane.churn_seconds)
         losing = asyncio.create_task(self._lose_again_and_again())
@@ -228,15 +227,7 @@ class Measurement:
         self._answers(WEBHOOK, taken)
         self._answers(LONE_WEBHOOK, taken_alone)
         self._row(OPERATOR, "% of a CPU under churn", (100 * span.cpu / span.seconds,), span.beside())
-        self._row(
-            OPERATOR,
-            "s of the longest blocking",
-            (span.blocked("cpu"),),
-            "of its CPU, in one turn of the loop; at most",
-        )
-        self._row(
-            OPERATOR, "s of the longest delay", (span.blocked("wall"),), "the same with waiting for a CPU; at most"
-        )
+        self._row(OPERATOR, "s of the longest pass", (span.longest_pass(),), "at most")
         self._writes(span, "under churn")
 
     def _answers(self, who: str, taken: list[float]) -> None:
@@ -250,12 +241,10 @@ class Measurement:
             await asyncio.sleep(1 / (_CHURN * self._nodes))
 
     async def _churn_long(self) -> None:
-        """Let nodes, pods and spot nodes change for as long as was asked for, and follow the operator's memory."""
+        """Change nodes, pods and spot nodes for the requested time. Measure the operator's memory."""
         await self._quiet()
         names = [f"some-{index:04d}" for index in range(self._sparse)]
-        churn = LongChurn(
-            self.cluster, self.player, self.operator, PodRuns(self.cluster, self.kube, self.seen), self.say
-        )
+        churn = LongChurn(self.cluster, self.player, self.operator, self._runs, self.say)
         before = await self._meters.read()
         samples, replaced, pods = await churn.run(self._honest(), names, self.plane.long_churn)
         span = await self._meters.since(before)
@@ -273,39 +262,35 @@ class Measurement:
         self._row("API server", f"writes/s {when}", (span.server_writes / span.seconds,), "of all clients")
 
     async def _pods(self) -> None:
-        """Make pods: first as they come, then for one Dataset that all of them wait for."""
+        """Make pods: first at a fixed rate, then for one Dataset that all of them wait for."""
         await self._quiet()
-        runs = PodRuns(self.cluster, self.kube, self.seen)
         names = [f"some-{index:04d}" for index in range(self._sparse)]
-        figures = await runs.stream(names, self.plane.pods)
+        figures = await self._runs.stream(names, self.plane.pods)
         self._row(PODS, "s from created to released, p50", (quantile(figures.released, 0.5),), "50 a second")
         self._row(PODS, "s from created to released, p99", (quantile(figures.released, 0.99),))
         self._row(PODS, "s from created to bound, p99", (quantile(figures.bound, 0.99),))
         self._row(PODS, "% on warm nodes", (100 * figures.warm_share,), "of Datasets with 3 replicas, in turn")
         for copies in _COPIES:
-            await self._land(runs, copies)
+            await self._land(copies)
         self._probes += 1
         before = await self._meters.read()
-        rate = await runs.burst(f"probe-{self._probes:03d}", self.plane.pods)
+        rate = await self._runs.burst(f"probe-{self._probes:03d}", self.plane.pods)
         wrote = (await self._meters.since(before)).operator_wrote()
         note = f"{self.plane.pods:,} pods that wait for one Dataset; from their making on the operator wrote {wrote}"
         self._row(PODS, "released/s once warm", (rate,), note)
         note = "with a gate of no meaning that a plain client takes off"
-        self._row(PLAIN_CLIENT, "released/s once warm", (await runs.plain_burst(self.plane.pods),), note)
+        self._row(PLAIN_CLIENT, "released/s once warm", (await self._runs.plain_burst(self.plane.pods),), note)
 
-    async def _land(self, runs: PodRuns, copies: int) -> None:
-        """Make as many pods of one Dataset that lies on so many nodes."""
+    async def _land(self, copies: int) -> None:
+        """Make this number of pods of one Dataset on this number of nodes."""
         name = f"copies-{copies:02d}"
-        await self.kube.create(DATASETS, shape.dataset(name, copies, probe=True))
-        await self.seen.until("a Dataset to be Ready", partial(self._is_ready, name), self._patience)
-        figures = await runs.stream([name], self.plane.pods)
+        async with self._applied(name, copies):
+            figures = await self._runs.stream([name], self.plane.pods)
         note = f"{self.plane.pods:,} pods of one Dataset"
         self._row(PODS, f"% on warm nodes, of which there are {copies}", (100 * figures.warm_share,), note)
-        await self.kube.delete(DATASETS, name, shape.WORK)
-        await self.seen.until("a Dataset to be gone", partial(self._is_gone, name), self._patience)
 
     async def _restart(self) -> None:
-        """Kill the operator, and follow another one until it leads and has nothing to do any more."""
+        """Kill the operator. Follow its successor until it leads and is idle."""
         await self._quiet()
         self._row(OPERATOR, "MB RSS at most", (self.operator.peak() / MIB,))
         await asyncio.to_thread(self.operator.kill)
@@ -316,7 +301,7 @@ class Measurement:
         self._row(OPERATOR, "writes of a cold start", (self.operator.writes(),))
 
     async def _quiet(self) -> None:
-        """Let wrong sidecars be silent, and wait until no sidecar moves and the operator has nothing to do."""
+        """Silence wrong sidecars. Wait until no sidecar changes and the operator is idle."""
         began = time.monotonic()
         while (await asyncio.to_thread(lambda: self.player.ask(nonsense=False)))["busy"]:
             if time.monotonic() - began > self._patience:

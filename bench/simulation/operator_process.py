@@ -1,59 +1,61 @@
-"""The operator that is measured: its process, what it takes of the machine, and what its metrics say."""
+"""The measured operator: its processes, and the main process's CPU time, memory and metrics."""
 
 import subprocess
 import time
 import urllib.request
 from collections.abc import Sequence
+from http import HTTPStatus
 from pathlib import Path
 
 from bench.errors import BenchError
 from bench.measure import peak_bytes
-from bench.simulation.cluster import HTTP_PORT, SimulatedCluster
+from bench.simulation.cluster import HTTP_PORT, WEBHOOK_HTTP_PORT, SimulatedCluster
 from bench.simulation.samples import Sample, parse, total
 from e2e.cluster.processes import tail, wait_for
 
 _PASSES = "stoker_reconcile_seconds_count"
-_NAMES = ("stoker_leader", "stoker_writes_total", "stoker_loop_blocked_seconds_bucket", _PASSES)
+_NAMES = ("stoker_leader", "stoker_writes_total", "stoker_reconcile_seconds_bucket", _PASSES)
 _LOOPS = ("datasets", "pods")
 _START_SECONDS = 300.0
 _LOST = "the Lease was lost"
 _NANO = 1e-9
 _OWN_TIME = Path("/proc/self/schedstat")
-# Quiet is who took less than this share of a CPU for so many seconds. Nodes that are well are heard of all the time, so
-# that a share is for each of them, too (2.6 % of a CPU for 1,000 of them, measured on 2026-11-23).
+# An operator is idle if it takes less than this CPU share for this number of seconds. Healthy nodes report all the
+# time, so the share has a part for each node (2.6 % of a CPU for 1,000 of them, measured on 2026-11-23).
 _QUIET_SHARE, _QUIET_SHARE_OF_NODE, _QUIET_SECONDS, _LOOK_SECONDS = 0.10, 0.00005, 1.0, 0.25
 
 
 class OperatorProcess:
-    """A replica of the operator in a simulated cluster; start it with ``start``, and again after ``kill``."""
+    """A replica of the operator in a simulated cluster. Call ``start`` first, and again after ``kill``."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
         self._started = 0
         self._nodes = 0
-        self._most = 0  # bytes of those that ended
-        self.lost = 0  # how often one ended since its Lease was lost
+        self._most = 0  # bytes of ended processes
+        self.lost = 0  # number of processes that ended after they lost their Lease
         self._process: subprocess.Popen[bytes] | None = None
+        self._webhook: subprocess.Popen[bytes] | None = None
 
     def expect(self, nodes: int) -> None:
-        """Take how many nodes there are, which even an operator with nothing to do hears of."""
+        """Set the number of nodes. Even an idle operator receives reports of each node."""
         self._nodes = nodes
 
     @property
     def pid(self) -> int:
-        """The process that runs now. Raises BenchError when it has ended."""
+        """The running process. Raises BenchError if it has ended."""
         return self.running().pid
 
     def running(self) -> "subprocess.Popen[bytes]":
-        """Return the process that runs now. Raises BenchError, with the end of its log, when it has ended."""
+        """Return the running process. Raises BenchError, with the end of its log, if it has ended."""
         if self._process is None or self._process.poll() is not None:
             raise BenchError(f"the operator has ended: {tail(self._log())}")
         return self._process
 
     def keep(self) -> None:
-        """Start it again where it lost its Lease, as its Deployment would.
+        """Start it again if it lost its Lease, as its Deployment would.
 
-        Raises BenchError where it ended otherwise, and what ``start`` raises.
+        Raises BenchError if it ended for another reason, and the errors of ``start``.
         """
         process = self._process
         if process is None or process.poll() is None:
@@ -65,41 +67,41 @@ class OperatorProcess:
             self.running()
 
     def start(self) -> float:
-        """Start it; return the seconds until it leads. Raises BenchError, and NotReadyError with its log."""
+        """Start it. Return the seconds until it leads. Raises BenchError, and NotReadyError with its log."""
         if not _OWN_TIME.exists():
-            raise BenchError(
-                "this kernel does not count the time of threads (CONFIG_SCHED_INFO): nothing can be measured"
-            )
+            raise BenchError("this kernel does not count the CPU time of threads: it needs CONFIG_SCHED_INFO")
         self._started += 1
         began = time.monotonic()
         self._process = self._cluster.start_operator(self._started)
         process = self._process
         wait_for("the operator to lead", self._leads, _START_SECONDS, self._log(), lambda: process.poll() is None)
-        return time.monotonic() - began
+        taken = time.monotonic() - began
+        self._start_webhook()
+        return taken
 
     def kill(self) -> None:
-        """End it as a crash does: the Lease stays its own until that runs out."""
+        """Kill it as in a crash: its Lease stays until it expires."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
         self._most = 0
 
     def cpu(self) -> float:
-        """Return the CPU seconds of all its threads so far, to the nanosecond."""
+        """Return the CPU seconds of all its threads so far, with nanosecond resolution."""
         spent = 0
         for task in Path(f"/proc/{self.pid}/task").iterdir():
             try:
                 spent += int((task / "schedstat").read_text().split()[0])
             except (FileNotFoundError, ProcessLookupError):
-                continue  # a thread that ended while we looked
+                continue  # the thread ended during the read
         return spent * _NANO
 
     def peak(self) -> int:
-        """Return the most memory that it had, in bytes (RSS); with those that ended under ``keep``."""
+        """Return its peak memory in bytes (RSS), including ended processes that ``keep`` recorded."""
         return max(self._most, peak_bytes([self.pid]))
 
     def samples(self) -> list[Sample]:
-        """Return what its metrics say. Raises BenchError when it does not answer."""
+        """Return its metrics. Raises BenchError if it does not answer."""
         url = f"http://{self._cluster.address}:{HTTP_PORT}/metrics"
         try:
             with urllib.request.urlopen(url, timeout=60) as answer:
@@ -108,14 +110,14 @@ class OperatorProcess:
             raise BenchError(f"the operator does not answer at {url}: {error}") from error
 
     def writes(self) -> float:
-        """Return how many objects it has written."""
+        """Return the number of objects that it has written."""
         return total(self.samples(), "stoker_writes_total")
 
     def wait_steady(self, seconds: float) -> float:
-        """Wait until it knows the cluster, has decided about it and has nothing to do; return the seconds that it took.
+        """Wait until it knows the cluster, has decided and is idle. Return the seconds that it took.
 
-        Raises NotReadyError and BenchError after too long. Before it knows the cluster it may be quiet, too: it waits
-        for lists of the API server.
+        Raises NotReadyError and BenchError after too long. Before it knows the cluster it may be quiet, too, because it
+        waits for lists from the API server.
         """
         began = time.monotonic()
         wait_for("the first passes over Datasets and pods", self._has_passed, seconds, self._log())
@@ -123,7 +125,7 @@ class OperatorProcess:
         return decided + self.wait_quiet(seconds)
 
     def wait_quiet(self, seconds: float) -> float:
-        """Wait until it has nothing to do; return the seconds until that began. Raises BenchError after too long."""
+        """Wait until it is idle. Return the seconds until that started. Raises BenchError after too long."""
         began = time.monotonic()
         looks: list[tuple[float, float]] = [(began, self.cpu())]
         while not is_quiet(looks, _QUIET_SHARE + _QUIET_SHARE_OF_NODE * self._nodes):
@@ -132,6 +134,20 @@ class OperatorProcess:
             time.sleep(_LOOK_SECONDS)
             looks.append((time.monotonic(), self.cpu()))
         return max(0.0, looks[-1][0] - _QUIET_SECONDS - began)
+
+    def _start_webhook(self) -> None:
+        """Start the webhook's process unless it runs: it outlives the main process."""
+        if self._webhook is None or self._webhook.poll() is not None:
+            self._webhook = self._cluster.start_webhook()
+            wait_for("the webhook to serve", self._admits, _START_SECONDS, self._cluster.log("webhook"))
+
+    def _admits(self) -> bool:
+        url = f"http://{self._cluster.address}:{WEBHOOK_HTTP_PORT}/readyz"
+        try:
+            with urllib.request.urlopen(url, timeout=60) as answer:
+                return bool(answer.status == HTTPStatus.OK)
+        except OSError:
+            return False
 
     def _leads(self) -> bool:
         try:
@@ -148,9 +164,9 @@ class OperatorProcess:
 
 
 def is_quiet(looks: Sequence[tuple[float, float]], share: float = _QUIET_SHARE) -> bool:
-    """Tell whether less than a share of a CPU was taken in the last second of these looks, and they span one.
+    """Return True if the CPU share in the last second of these samples is below a limit, and they span a second.
 
-    ``looks``: moments, each with the CPU seconds until then. Pure.
+    ``looks`` has moments, each with the CPU seconds until then. Pure.
     """
     now, spent = looks[-1]
     before = [one for one in looks if one[0] <= now - _QUIET_SECONDS]

@@ -1,6 +1,6 @@
-"""One sidecar that is played: what it would say of the plan that it was given, at any moment.
+"""A simulated sidecar: its status for its plan, at any moment.
 
-Pure: time is handed in, as seconds of one clock. The status itself is made by the sidecar's own code.
+Pure: the caller passes the time, in seconds of one clock. The sidecar's own code makes the status.
 """
 
 import hashlib
@@ -9,34 +9,28 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from bench.simulation.shape import Temper
-from stoker_api.dataset import MountMode
-from stoker_api.node_dataset import NodeDataset
-from stoker_api.nodecache import (
-    REPORT_SECONDS,
-    ListingResult,
-    NodeCache,
-    NodeCacheStatus,
-    NodeDatasetStatus,
-    NodePhase,
-    OlderVersionStatus,
-)
+from stoker_api.datasets.dataset import MountMode
+from stoker_api.node_caches.node_dataset import NodeDataset
+from stoker_api.node_caches.node_dataset_status import ListingResult, NodeDatasetStatus, NodePhase, OlderVersionStatus
+from stoker_api.node_caches.nodecache import REPORT_SECONDS, NodeCache
+from stoker_api.node_caches.nodecache_status import NodeCacheStatus
 from stoker_sidecar.agent.core.status import DiskFigures, Facts, node_status
 
 FILES, BYTES = 100_000, 10**11
 DISK = 4 * 10**13
-_SLOWER = 5  # times that a slow sidecar takes as long
+_SLOWER = 5  # factor of a slow sidecar's durations
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How long the played work takes, in seconds."""
+    """Durations of the simulated work, in seconds."""
 
     listing: float = 0.5
     warming: float = 4.0
 
 
 class PlayedNode:
-    """The sidecar of one node, by its name and temper."""
+    """The sidecar of one node, with its name and behavior."""
 
     def __init__(self, name: str, temper: Temper, pace: Pace) -> None:
         self.name = name
@@ -44,13 +38,13 @@ class PlayedNode:
         self._pace = pace
         self._plan: tuple[NodeDataset, ...] = ()
         self.generation = 0  # of the plan
-        self.report_seconds = REPORT_SECONDS  # as the plan says
-        self._asked: dict[str, tuple[str, float]] = {}  # by uid: the listing, and since when it is asked for
-        self._began: dict[tuple[str, str], float] = {}  # by uid and version: when its warming began
-        self._spare = 0  # bytes that something else took of the disk
+        self.report_seconds = REPORT_SECONDS  # as in the plan
+        self._asked: dict[str, tuple[str, float]] = {}  # by uid: the listing, and the time of its request
+        self._began: dict[tuple[str, str], float] = {}  # by uid and version: the start of its warm-up
+        self._spare = 0  # bytes of the disk that other data uses
 
     def take(self, cache: NodeCache, now: float) -> bool:
-        """Take the plan of a NodeCache; tell whether it is another one."""
+        """Take the plan of a NodeCache. Return True if it has changed."""
         changed = cache.spec.datasets != self._plan or cache.metadata.generation != self.generation
         self._plan, self.generation = cache.spec.datasets, cache.metadata.generation
         self.report_seconds = cache.spec.report_seconds
@@ -64,11 +58,11 @@ class PlayedNode:
         return changed
 
     def shift(self, taken: int) -> None:
-        """Let something else take so many bytes of the disk, or give them back if it has."""
+        """Let other data take this number of bytes of the disk, or free them if it already does."""
         self._spare = 0 if self._spare else taken
 
     def lose(self, now: float) -> bool:
-        """Lose the last second's worth of the first Dataset that is whole, and fetch it again; whether there is one."""
+        """Lose the last second of fetches of the first complete Dataset. Return True if there is one."""
         whole = next((key for key in self._began if self._share(key, now) == 1.0), None)
         if whole is None:
             return False
@@ -76,18 +70,18 @@ class PlayedNode:
         return True
 
     def is_busy(self, now: float) -> bool:
-        """Tell whether its figures move by themselves."""
+        """Return True if its figures change without new plans."""
         listing = any(now - since < self._pace.listing for _, since in self._asked.values())
         return listing or any(self._share(key, now) < 1.0 for key in self._began)
 
     def settles(self, now: float) -> float | None:
-        """Return the seconds until something ends that others wait for; None when nothing is under way."""
+        """Return the seconds until a step ends that other parts wait for. None if no step runs."""
         ends = [since + self._pace.listing for _, since in self._asked.values()]
         ends += [began + self._warming() for began in self._began.values()]
         return min((end - now for end in ends if end > now), default=None)
 
     def status(self, now: float, written: NodeCacheStatus | None) -> NodeCacheStatus | None:
-        """Return what it says now, after what it wrote last; None of one that says nothing."""
+        """Return its current status, given its previous one. None for a silent sidecar."""
         if self.temper is Temper.SILENT or not self.generation:
             return None
         return node_status(self._facts(now), written.conditions if written else ())
@@ -164,14 +158,14 @@ class PlayedNode:
 
 
 def version_of(uid: str) -> str:
-    """Return the version that a listing of this Dataset finds: always the same one."""
+    """Return the version from a listing of this Dataset: always the same one."""
     return hashlib.sha256(uid.encode()).hexdigest()
 
 
 def nonsense(number: int, name: str) -> Mapping[str, object]:
-    """Return one of the statuses that make no sense, in turn: the CRD refuses one half, the operator gets the other.
+    """Return the next of several invalid statuses. The CRD refuses one half, the operator gets the other half.
 
-    The API server's schema knows types and enumerations; what figures mean it does not know.
+    The API server's schema checks types and enumerations, but not the meaning of figures.
     """
     row: dict[str, object] = {"namespace": "nowhere", "name": "nothing", "uid": f"{name}-{number}"}
     refused: list[dict[str, object]] = [

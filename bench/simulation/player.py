@@ -1,17 +1,14 @@
-"""Plays the sidecars of all nodes in one process, on the API server's wire: python -m bench.simulation.player.
+"""Plays the sidecars of all nodes in one process: python -m bench.simulation.player KUBECONFIG WARMING_SECONDS.
 
-Each node has the sidecar's own StatusWriter, with its pace; one watch serves all of them, where real nodes have one
-each.
-Commands come as lines of JSON on standard input, answers go to standard output.
+Each node has the sidecar's own StatusWriter, with its pace. One watch serves all of them, while real nodes have one
+each. Commands arrive as lines of JSON on standard input, and answers go to standard output.
 """
 
-import argparse
 import asyncio
 import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,22 +17,23 @@ from pydantic import ValidationError
 
 from bench.simulation.played_node import DISK, Pace, PlayedNode, nonsense
 from bench.simulation.shape import Temper, node_index, temper
-from stoker_api.nodecache import REPORT_SECONDS, NodeCache, NodeCacheStatus
+from stoker_api.node_caches.nodecache import REPORT_SECONDS, NodeCache
+from stoker_api.node_caches.nodecache_status import NodeCacheStatus
 from stoker_kube.api import Kube, Object
 from stoker_kube.client import KubeClient
 from stoker_kube.errors import KubeError
 from stoker_kube.resources import NODE_CACHES
 from stoker_kube.watch import EventType, watch
-from stoker_sidecar.agent.node_cache import StatusWriter
+from stoker_sidecar.agent.kube.node_cache import StatusWriter
 from stoker_sidecar.volumes.synchronization import Changes
 
-_LOOK_SECONDS = 0.25  # between two looks at what moves by itself
+_LOOK_SECONDS = 0.25  # seconds between two checks of changing figures
 _NONSENSE_SECONDS = 5.0
-_SHIFT = DISK // 50  # 2 % of the disk: more than what a sidecar holds for steady
+_SHIFT = DISK // 50  # 2 % of the disk: more than the tolerance of a sidecar
 
 
 class CountingKube:
-    """The part of a client that StatusWriter uses, which counts what is written and what is refused."""
+    """The client methods that StatusWriter uses. It counts written and refused statuses."""
 
     def __init__(self, kube: Kube, counts: Counter[str]) -> None:
         self._kube = kube
@@ -53,7 +51,7 @@ class CountingKube:
 
 
 class Sidecars:
-    """All sidecars of the cluster that are played."""
+    """All played sidecars of the cluster."""
 
     def __init__(self, kube: Kube, pace: Pace) -> None:
         self._kube = kube
@@ -63,8 +61,8 @@ class Sidecars:
         self._changes: dict[str, Changes] = {}
         self._playing: dict[str, asyncio.Task[None]] = {}
         self._nonsense = True
-        self._hasty = False  # figures are written at once, whatever pace the operator set
-        self._moved: dict[str, float] = {}  # busy nodes: when their figures were last shown to their writers
+        self._hasty = False  # figures are written at once, regardless of the operator's pace
+        self._moved: dict[str, float] = {}  # busy nodes: the time of the last figures passed to their writers
 
     async def run(self) -> None:
         """Play until cancelled."""
@@ -77,7 +75,7 @@ class Sidecars:
                     self._drop(event.object["metadata"]["name"])
 
     def answer(self, command: Object) -> Object:
-        """Do what a command says, with nodes by their names and with nonsense, and tell the figures."""
+        """Run a command with node names and the nonsense flag. Return the figures."""
         now = time.monotonic()
         if command.get("nonsense") is not None:
             self._nonsense = bool(command["nonsense"])
@@ -96,7 +94,7 @@ class Sidecars:
             self._changes[name] = Changes()
             self._playing[name] = tasks.create_task(self._play(self._nodes[name], self._changes[name]), name=name)
         if self._nodes[name].generation == raw["metadata"]["generation"]:
-            return  # most events are of statuses, which are our own
+            return  # most events are statuses from this process
         try:
             cache = NodeCache.model_validate({"metadata": raw["metadata"], "spec": raw.get("spec") or {}})
         except ValidationError:
@@ -106,7 +104,7 @@ class Sidecars:
             self._show(name)
 
     def _drop(self, name: str) -> None:
-        """Forget a node that is gone, with its disk."""
+        """Forget a deleted node and its disk."""
         for known in (self._nodes, self._changes, self._moved):
             known.pop(name, None)
         if (playing := self._playing.pop(name, None)) is not None:
@@ -135,7 +133,7 @@ class Sidecars:
             await asyncio.sleep(_NONSENSE_SECONDS)
 
     async def _move(self) -> None:
-        """Show figures that move by themselves to the writers, at the moments at which a sidecar would."""
+        """Pass changing figures to the writers, at the same moments as a sidecar would."""
         last = time.monotonic()
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
@@ -147,7 +145,7 @@ class Sidecars:
             last = now
 
     def _show(self, name: str) -> None:
-        """Let a node's writer look at its figures, and again while they move."""
+        """Let a node's writer check its figures, and again while they change."""
         self._changes[name].mark()
         if self._nodes[name].is_busy(now := time.monotonic()):
             self._moved[name] = now
@@ -166,9 +164,10 @@ class Sidecars:
         return lost
 
 
-async def _serve(options: argparse.Namespace) -> None:
-    async with await KubeClient.connect(options.kubeconfig) as kube:
-        sidecars = Sidecars(kube, Pace(listing=options.listing, warming=options.warming))
+async def _serve(kubeconfig: str, pace: Pace) -> None:
+    """Play until standard input ends."""
+    async with await KubeClient.connect(Path(kubeconfig)) as kube:
+        sidecars = Sidecars(kube, pace)
         playing = asyncio.create_task(sidecars.run())
         lines = asyncio.StreamReader()
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
@@ -186,20 +185,5 @@ async def _commands(lines: asyncio.StreamReader, sidecars: Sidecars) -> None:
         print(json.dumps(sidecars.answer(json.loads(line))), flush=True)
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
-    made = argparse.ArgumentParser(prog="python -m bench.simulation.player", description=__doc__)
-    made.add_argument("--kubeconfig", type=Path, required=True, help="an administrator's")
-    made.add_argument("--listing", type=float, default=Pace.listing, metavar="S", help="seconds (%(default)s)")
-    made.add_argument("--warming", type=float, default=Pace.warming, metavar="S", help="seconds (%(default)s)")
-    return made
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Play until standard input ends."""
-    asyncio.run(_serve(parser().parse_args(argv)))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    asyncio.run(_serve(sys.argv[1], Pace(warming=float(sys.argv[2]))))

@@ -1,47 +1,34 @@
-"""The player as a process: started, asked by lines of JSON, ended."""
+"""The player as a process: start, requests as lines of JSON, stop."""
 
 import json
-import select
-import subprocess
 import threading
 from collections.abc import Iterable
-from types import TracebackType
-from typing import IO, Any, Self
+from contextlib import ExitStack
+from typing import Any, Self
 
+from bench.children import receive_line, send_line, start_child
 from bench.errors import BenchError
 from bench.measure import cpu_seconds
 from bench.simulation.cluster import SimulatedCluster
 from e2e.cluster.processes import tail
 
-_ANSWER_SECONDS = 120.0
-_END_SECONDS = 10.0
-
 
 class Player:
-    """The played sidecars, as a context manager. Every method raises BenchError when the process has ended."""
+    """The played sidecars, as a context manager. Every method raises BenchError if the process has ended."""
 
     def __init__(self, cluster: SimulatedCluster, warming: float) -> None:
         self._cluster = cluster
-        self._warming = warming
-        self._process: subprocess.Popen[bytes] | None = None
-        self._asking = threading.Lock()  # one question at a time
+        self._words = [str(cluster.kubeconfig), str(warming)]
+        self._stack = ExitStack()
+        self._asking = threading.Lock()  # one request at a time
 
     def __enter__(self) -> Self:
-        self._process = self._cluster.start_player(self._warming)
+        with self._cluster.log("player").open("ab") as log:
+            self._child = start_child(self._stack, "bench.simulation.player", *self._words, stderr=log)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._process is None:
-            return
-        _pipe(self._process.stdin).close()
-        try:
-            self._process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        _pipe(self._process.stdout).close()
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
     def ask(
         self,
@@ -51,34 +38,22 @@ class Player:
         nonsense: bool | None = None,
         hasty: bool | None = None,
     ) -> dict[str, Any]:
-        """Change the disks of some nodes, turn nonsense and haste on or off, and return the figures after it.
+        """Change the disks of some nodes, and turn nonsense and haste on or off. Return the figures afterwards.
 
-        ``hasty``: nodes write figures at once, whatever pace the operator set.
+        With ``hasty``, nodes write figures at once, regardless of the operator's pace.
         """
         command = {"shift": list(shift), "lose": list(lose), "nonsense": nonsense, "hasty": hasty}
-        process = self._process
-        if process is None or process.poll() is not None:
-            raise BenchError(f"the player has ended: {tail(self._cluster.log('player'))}")
-        with self._asking:
-            pipe, answers = _pipe(process.stdin), _pipe(process.stdout)
-            pipe.write(json.dumps(command).encode() + b"\n")
-            pipe.flush()
-            if not select.select([answers], [], [], _ANSWER_SECONDS)[0]:
-                raise BenchError("the player does not answer")
-            line = answers.readline()
-        if not line:
-            raise BenchError(f"the player has ended: {tail(self._cluster.log('player'))}")
-        return dict(json.loads(line))
+        try:
+            with self._asking:
+                send_line(self._child, json.dumps(command))
+                return dict(json.loads(receive_line(self._child)))
+        except (BenchError, BrokenPipeError) as error:
+            raise BenchError(f"the player has ended: {tail(self._cluster.log('player'))}") from error
 
     def written(self) -> int:
-        """Return how many statuses it has written."""
+        """Return the number of written statuses."""
         return int(self.ask()["counts"].get("written", 0))
 
     def cpu(self) -> float:
-        """Return the CPU seconds that it has taken."""
-        return cpu_seconds(self._process.pid) if self._process is not None else 0.0
-
-
-def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
-    assert stream is not None  # as it was started
-    return stream
+        """Return its CPU seconds so far."""
+        return cpu_seconds(self._child.pid)

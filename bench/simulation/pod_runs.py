@@ -1,4 +1,4 @@
-"""Pods that are made by the hundred: how long they are held, and whether they land where their data is."""
+"""Pods in the hundreds: how long they are gated, and the share placed on nodes with their data."""
 
 import asyncio
 import time
@@ -14,15 +14,15 @@ from stoker_kube.api import Kube, Object
 from stoker_kube.resources import DATASETS, PODS
 
 _AT_ONCE = 50
-_UNGATED_AT_ONCE = 20  # as the operator does for one namespace
+_UNGATED_AT_ONCE = 20  # concurrency: as the operator has for one namespace
 _PATIENCE = 600.0
 _STREAM = 50.0  # pods a second
-_PASSING = 60.0  # seconds until pods that pass by are bound
+_PASSING = 60.0  # seconds until pods without a gate are bound
 
 
 @dataclass(frozen=True)
 class PodFigures:
-    """Seconds from creation for each pod, and the share of pods that landed on a node that is warm."""
+    """Seconds from creation for each pod, and the share of pods that were bound to a warm node."""
 
     released: tuple[float, ...]
     bound: tuple[float, ...]
@@ -30,7 +30,7 @@ class PodFigures:
 
 
 class PodRuns:
-    """Makes pods in a cluster whose Datasets are warm."""
+    """Makes pods in a cluster with warm Datasets."""
 
     def __init__(self, cluster: SimulatedCluster, kube: Kube, seen: Sightings) -> None:
         self._cluster = cluster
@@ -38,7 +38,7 @@ class PodRuns:
         self._seen = seen
 
     async def stream(self, datasets: Sequence[str], count: int) -> PodFigures:
-        """Make pods by the clock, 50 a second, of one Dataset after the other, and follow them until they are bound."""
+        """Make pods at a fixed rate, 50 a second, for one Dataset after the other. Follow them until they are bound."""
         began, made, tasks = time.monotonic(), dict[str, float](), []
         names = {f"stream-{number:04d}": datasets[number % len(datasets)] for number in range(count)}
         for number, (name, dataset) in enumerate(names.items()):
@@ -58,18 +58,18 @@ class PodRuns:
         return figures
 
     async def pass_by(self, datasets: Sequence[str], count: int) -> None:
-        """Make pods, 50 a second, and take them away when all are bound that are there still: nodes come and go."""
+        """Make pods, 50 a second. Delete them when all remaining ones are bound, because nodes come and go."""
         began = time.monotonic()
         for number in range(count):
             await asyncio.sleep(max(0.0, began + number / _STREAM - time.monotonic()))
             await self._kube.create(PODS, shape.pod(f"passing-{number:04d}", datasets[number % len(datasets)]))
-        with suppress(BenchError):  # one whose node went in the wrong moment
+        with suppress(BenchError):  # its node was deleted at the wrong moment
             seen = self._seen.pods
             await self._seen.until("the pods to be bound", lambda: all(pod.bound for pod in seen.values()), _PASSING)
         await self.clear()
 
     async def burst(self, name: str, count: int) -> float:
-        """Hold pods for a Dataset that is paused, let it warm, and return the pods a second that are released then."""
+        """Gate pods for a paused Dataset and let it warm. Return the pods per second that are released then."""
         await self._kube.create(DATASETS, shape.dataset(name, 3, probe=True, paused=True))
         await self._seen.until("a paused Dataset to be listed", lambda: self._is_listed(name), _PATIENCE)
         names = [f"burst-{number:04d}" for number in range(count)]
@@ -83,7 +83,7 @@ class PodRuns:
         return _rate(moments)
 
     async def plain_burst(self, count: int) -> float:
-        """Take a gate off pods that read no data, as many at once as the operator; return the pods a second."""
+        """Remove a gate from pods that read no data, with the operator's concurrency. Return the pods per second."""
         names = [f"plain-{number:04d}" for number in range(count)]
         await self._make(map(shape.gated_pod, names))
         await self._seen.until("all pods to be held", lambda: self._all(names, lambda pod: pod.gated), _PATIENCE)
@@ -104,7 +104,7 @@ class PodRuns:
         return all(name in self._seen.pods and holds(self._seen.pods[name]) for name in names)
 
     async def clear(self) -> None:
-        """Take all pods away."""
+        """Delete all pods."""
         words = ("delete", "pods", "--all", "-n", shape.WORK, "--grace-period=0", "--force", "--wait=false")
         await asyncio.to_thread(self._cluster.kubectl, *words)
         await self._seen.until("the pods to be gone", lambda: not self._seen.pods, _PATIENCE)
@@ -121,7 +121,7 @@ async def _in_turns(requests: Iterable[Awaitable[object]], at_once: int) -> None
 
 
 def _rate(moments: Sequence[float]) -> float:
-    """Return how many a second came between the first and the last moment. Raises BenchError for too few."""
+    """Return the rate per second between the first and the last moment. Raises BenchError for too few."""
     first, last = min(moments), max(moments)
     if first == last:
         raise BenchError("all pods were released in one moment: there are too few of them for a rate")

@@ -1,4 +1,4 @@
-"""What metrics in Prometheus's text format say, and how they changed between two looks. Pure."""
+"""Metrics in Prometheus's text format, and their changes between two readings. Pure."""
 
 import math
 import re
@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-# Labels' values may hold anything but these are ours and the API server's, which hold no quotes.
+# Label values may contain any character. Those of Stoker and of the API server contain no quotes.
 _LINE = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})? ([^ ]+)")
-_HAIR = 1e-9  # by which 0.99 x 100 may be more than 99
+_HAIR = 1e-9  # tolerance: 0.99 x 100 may be more than 99
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 Labels = Mapping[str, str]
@@ -24,7 +24,7 @@ class Sample:
 
 
 def parse(text: str, names: Iterable[str]) -> list[Sample]:
-    """Return the samples of these names; the API server has 100,000 lines of others."""
+    """Return the samples of these names. The API server has 100,000 lines of other metrics."""
     wanted = frozenset(names)
     found = []
     for line in text.splitlines():
@@ -34,12 +34,12 @@ def parse(text: str, names: Iterable[str]) -> list[Sample]:
 
 
 def total(samples: Iterable[Sample], name: str, fits: Callable[[Labels], bool] = lambda labels: True) -> float:
-    """Return the sum of a name's values over the series whose labels fit."""
+    """Return the sum of a name's values over the series with these labels."""
     return sum(one.value for one in samples if one.name == name and fits(one.labels))
 
 
 def by_label(samples: Iterable[Sample], name: str, label: str) -> Counter[str]:
-    """Return a name's values, whole numbers, summed by what their series say for one label."""
+    """Return a name's values, as whole numbers, summed by the values of one label."""
     sums = Counter[str]()
     for one in samples:
         if one.name == name:
@@ -48,9 +48,9 @@ def by_label(samples: Iterable[Sample], name: str, label: str) -> Counter[str]:
 
 
 def worst_bucket(before: Sequence[Sample], after: Sequence[Sample], name: str, fits: Callable[[Labels], bool]) -> float:
-    """Return the upper edge of the highest bucket of a histogram in which something fell in between; 0.0: nothing did.
+    """Return the upper edge of the highest histogram bucket that grew in between, or 0.0 if none grew.
 
-    So the longest observation is known to within a bucket; infinite when it is above them all.
+    So the longest observation is known to within a bucket. The result is infinite if it is above all edges.
     """
     old, new = _buckets(before, name, fits), _buckets(after, name, fits)
     edges = sorted(new)
@@ -72,7 +72,7 @@ def _buckets(samples: Sequence[Sample], name: str, fits: Callable[[Labels], bool
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """Return the least value that at least this share of them does not exceed. Raises ValueError for none."""
+    """Return the least value that this share of the values does not exceed. Raises ValueError without values."""
     if not values:
         raise ValueError("there is no quantile of nothing")
     ordered = sorted(values)

@@ -1,19 +1,19 @@
-"""The objects of a simulated cluster: nodes, Datasets and pods, and which nodes' sidecars behave badly. Pure."""
+"""The objects of a simulated cluster: nodes, Datasets and pods, and the nodes with faulty sidecars. Pure."""
 
 from enum import StrEnum
 
 from stoker_api import names
 from stoker_kube.api import Object
 
-SYSTEM = "stoker-system"  # where Stoker is installed
+SYSTEM = "stoker-system"  # the namespace of Stoker
 WORK = "training"  # the namespace of Datasets and pods
 LABEL_TEMPER = "bench.stoker.dev/temper"
-GATE = "bench.stoker.dev/wait"  # of pods that Stoker has nothing to do with
+GATE = "bench.stoker.dev/wait"  # of pods without Stoker
 LABEL_PROBE = "bench.stoker.dev/probe"
 _PREFIX = "kwok-"
-# Of every 50 nodes one each, at places that have nothing to do with the order in which nodes are made.
+# One each of every 50 nodes, at places unrelated to the order in which nodes are made.
 _EVERY = 50
-# Room for as many pods as a measurement makes: this is no test of a scheduler's bin packing.
+# Room for all pods of a measurement: this does not test the scheduler's bin packing.
 _ROOM = {"cpu": "512", "memory": "4Ti", "pods": "2000", "ephemeral-storage": "4Ti"}
 
 
@@ -22,20 +22,20 @@ class Temper(StrEnum):
 
     HONEST = "honest"
     SLOW = "slow"  # warms five times as long
-    SILENT = "silent"  # its pod is ready, and it never says a word
-    WRONG = "wrong"  # writes statuses that make no sense, again and again
+    SILENT = "silent"  # its pod is ready, but it never reports
+    WRONG = "wrong"  # repeatedly writes invalid statuses
 
 
 _BAD = {7: Temper.SLOW, 19: Temper.SILENT, 31: Temper.WRONG}
 
 
 def temper(index: int) -> Temper:
-    """Return how the sidecar of the node with this number behaves."""
+    """Return the behavior of the sidecar on the node with this number."""
     return _BAD.get(index % _EVERY, Temper.HONEST)
 
 
 def honest(nodes: int) -> int:
-    """Count those of so many nodes that behave."""
+    """Return the number of well-behaved nodes among this number of nodes."""
     return sum(temper(index) is Temper.HONEST for index in range(nodes))
 
 
@@ -45,21 +45,21 @@ def node_name(index: int) -> str:
 
 
 def node_index(name: str) -> int:
-    """Return the number of a node, by its name."""
+    """Return the number of a node from its name."""
     return int(name.removeprefix(_PREFIX))
 
 
 def node(index: int) -> Object:
-    """Return a Node that kwok keeps alive."""
+    """Return a Node that kwok simulates."""
     labels = {"kubernetes.io/hostname": node_name(index), LABEL_TEMPER: temper(index).value}
     metadata = {"name": node_name(index), "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}}
     return {"metadata": metadata, "status": {"allocatable": _ROOM, "capacity": _ROOM}}
 
 
 def dataset(name: str, replicas: int | str, *, probe: bool = False, paused: bool = False) -> Object:
-    """Return a Dataset; one with a number of replicas lies only on nodes whose sidecars behave.
+    """Return a Dataset. One with a number of replicas is only on nodes with well-behaved sidecars.
 
-    ``probe``: it is applied to be watched, and deleted. ``paused``: nodes do not warm it yet.
+    With ``probe``, it is applied for observation and then deleted. With ``paused``, nodes do not warm it.
     """
     selector = {} if replicas == "all" else {"nodeSelector": {LABEL_TEMPER: Temper.HONEST.value}}
     metadata = {"namespace": WORK, "name": name, "labels": {LABEL_PROBE: "true"} if probe else {}}
@@ -69,7 +69,7 @@ def dataset(name: str, replicas: int | str, *, probe: bool = False, paused: bool
 
 
 def pod(name: str, dataset_name: str) -> Object:
-    """Return a pod that reads a Dataset, as a user writes it."""
+    """Return a pod that reads a Dataset, as users write it."""
     metadata = {
         "namespace": WORK,
         "name": name,
@@ -81,7 +81,7 @@ def pod(name: str, dataset_name: str) -> Object:
 
 
 def gated_pod(name: str) -> Object:
-    """Return a pod that reads no Dataset, and has a gate that only who makes it knows."""
+    """Return a pod that reads no Dataset, with a gate that only its creator knows."""
     plain = pod(name, "")
     metadata = {key: value for key, value in plain["metadata"].items() if key != "annotations"}
     return {"metadata": metadata, "spec": plain["spec"] | {"schedulingGates": [{"name": GATE}]}}

@@ -1,4 +1,4 @@
-"""What a user sees of a cluster, and when: Datasets that become Ready, pods that are released and bound."""
+"""The user's view of a cluster over time: Datasets that become Ready, pods that are released and bound."""
 
 import asyncio
 import time
@@ -14,22 +14,22 @@ from stoker_kube.api import Kube, Object
 from stoker_kube.resources import DATASETS, PODS, Kind
 from stoker_kube.watch import EventType, watch
 
-_LOOK_SECONDS = 5.0  # without news, after which it is asked whether there can be any
+_LOOK_SECONDS = 5.0  # seconds without news before the cluster is checked for progress
 
 
 @dataclass(frozen=True)
 class SeenDataset:
-    """A Dataset's status, as far as it is looked at."""
+    """The observed part of a Dataset's status."""
 
     phase: str
-    done: int  # nodes that hold it whole
-    warm: frozenset[str]  # of those, as many as its status names
+    done: int  # number of nodes with a complete copy
+    warm: frozenset[str]  # node names among those, up to the status's limit
     listed: bool = False
 
 
 @dataclass
 class SeenPod:
-    """When something was first seen of a pod, on the monotonic clock; None: not yet. ``ungated``: by whomever."""
+    """Times of the first observations of a pod, on the monotonic clock, or None. Any client may remove the gate."""
 
     injected: bool = False
     gated: bool = False
@@ -41,12 +41,12 @@ class SeenPod:
 
 @dataclass
 class Sightings:
-    """The Datasets and pods of the namespace of the measurement, by name; ``run`` keeps them right."""
+    """The Datasets and pods in the namespace of the measurement, by name. ``run`` updates them."""
 
     kube: Kube
     datasets: dict[str, SeenDataset] = field(default_factory=dict)
     pods: dict[str, SeenPod] = field(default_factory=dict)
-    still: Callable[[], object] = lambda: None  # raises when there is nothing to wait for any more
+    still: Callable[[], object] = lambda: None  # raises if no further change is possible
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
@@ -55,10 +55,14 @@ class Sightings:
             tasks.create_task(self._watch_datasets())
             tasks.create_task(self._watch_pods())
 
-    async def until(self, what: str, condition: Callable[[], bool], seconds: float) -> float:
-        """Wait until the condition holds; return the seconds. Raises BenchError when it takes too long.
+    def is_ready(self, name: str) -> bool:
+        """Return whether a Dataset is Ready."""
+        return name in self.datasets and self.datasets[name].phase == "Ready"
 
-        Raises what ``still`` raises as well.
+    async def until(self, what: str, condition: Callable[[], bool], seconds: float) -> float:
+        """Wait until the condition holds. Return the seconds. Raises BenchError after too long.
+
+        Raises the errors of ``still`` as well.
         """
         began = time.monotonic()
         try:
@@ -98,7 +102,7 @@ class Sightings:
 
 
 def seen_dataset(raw: Object) -> SeenDataset:
-    """Return what is looked at of a Dataset. Pure."""
+    """Return the observed part of a Dataset. Pure."""
     status = raw.get("status") or {}
     done = str(status.get("warmNodes") or "0/0").partition("/")[0]
     warm = frozenset(row["name"] for row in status.get("nodes") or () if row.get("phase") == "Warm")
@@ -106,7 +110,7 @@ def seen_dataset(raw: Object) -> SeenDataset:
 
 
 def look_at(pod: SeenPod, raw: Object, now: float) -> None:
-    """Note what is new of a pod."""
+    """Record new observations of a pod."""
     spec = raw["spec"]
     gates = {gate["name"] for gate in spec.get("schedulingGates") or ()}
     released = names.ANNOTATION_RELEASED in (raw["metadata"].get("annotations") or {})

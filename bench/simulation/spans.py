@@ -1,4 +1,4 @@
-"""What a span of time costs the operator, the API server and everything else that runs beside them."""
+"""The cost of a time span to the operator, the API server and all other processes."""
 
 import asyncio
 import time
@@ -14,31 +14,31 @@ from e2e.cluster.processes import owned_by
 _REQUESTS = "apiserver_request_total"
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE", "APPLY"})
 _WRITTEN = "stoker_writes_total"
-_BLOCKED = "stoker_loop_blocked_seconds"
+_PASSES = "stoker_reconcile_seconds"
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Figures at one moment; those that count up do so from the start of their process."""
+    """Figures at one moment. Counters start at zero with their process."""
 
     at: float  # on the monotonic clock
     cpu: float  # of the operator, seconds
     operator: list[Sample]
     server: list[Sample]
     reports: int  # of the played sidecars
-    others: dict[str, float]  # CPU seconds of all else, by component
+    others: dict[str, float]  # CPU seconds of all other processes, by component
 
 
 @dataclass(frozen=True)
 class Span:
-    """Two readings, and what lies between them."""
+    """Two readings, and their differences."""
 
     before: Reading
     after: Reading
 
     @property
     def seconds(self) -> float:
-        """How long it was."""
+        """The duration in seconds."""
         return self.after.at - self.before.at
 
     @property
@@ -48,35 +48,31 @@ class Span:
 
     @property
     def operator_writes(self) -> float:
-        """Objects that the operator wrote."""
+        """Objects written by the operator."""
         return total(self.after.operator, _WRITTEN) - total(self.before.operator, _WRITTEN)
 
     def operator_wrote(self) -> str:
-        """Say in words which kinds of objects the operator wrote, the most first."""
+        """Return text with the kinds of objects that the operator wrote, in descending order."""
         written = by_label(self.after.operator, _WRITTEN, "kind")
         written.subtract(by_label(self.before.operator, _WRITTEN, "kind"))
         return ", ".join(f"{count:,} {kind}s" for kind, count in written.most_common() if count > 0)
 
     @property
     def reports(self) -> int:
-        """Statuses that sidecars wrote."""
+        """Statuses written by sidecars."""
         return self.after.reports - self.before.reports
 
     @property
     def server_writes(self) -> float:
-        """Writes that the API server was asked for, by whomever."""
+        """Write requests to the API server from all clients."""
         return _server_writes(self.after.server) - _server_writes(self.before.server)
 
-    def blocked(self, clock: str) -> float:
-        """Return the longest time that the operator's loop was held up, as the edge of a bucket above it; seconds.
-
-        ``clock``: ``wall``, or ``cpu`` for what it computed of it.
-        """
-        before, after = self.before.operator, self.after.operator
-        return worst_bucket(before, after, _BLOCKED, lambda labels: labels["clock"] == clock)
+    def longest_pass(self) -> float:
+        """Return the longest reconcile pass in seconds, as the upper edge of its bucket."""
+        return worst_bucket(self.before.operator, self.after.operator, _PASSES, lambda _: True)
 
     def beside(self) -> str:
-        """Say in words how much of a CPU all else took."""
+        """Return text with the CPU shares of all other processes."""
         before = self.before.others
         shares = {name: (spent - before.get(name, 0.0)) / self.seconds for name, spent in self.after.others.items()}
         named = sorted(shares.items(), key=lambda pair: -pair[1])
@@ -92,11 +88,11 @@ class Meters:
         self._player = player
 
     async def read(self) -> Reading:
-        """Take a reading, beside the event loop."""
+        """Take a reading in a thread, outside the event loop."""
         return await asyncio.to_thread(self._read)
 
     async def since(self, before: Reading) -> Span:
-        """Return the span from an earlier reading until now."""
+        """Return the span from an earlier reading to now."""
         return Span(before, await self.read())
 
     def _read(self) -> Reading:

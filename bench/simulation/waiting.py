@@ -1,4 +1,4 @@
-"""Waits that take minutes: they say how far they are, and end when nothing moves any more, however large a cluster."""
+"""Long waits: they print progress, and fail without progress, for any size of a cluster."""
 
 import time
 from collections.abc import Callable
@@ -7,19 +7,17 @@ from dataclasses import dataclass, field
 from bench.errors import BenchError
 from stoker_api.meta import format_duration
 
-STANDSTILL = 300.0  # seconds in which nothing moves: whoever waits then waits in vain
+_STANDSTILL = 300.0  # seconds without progress after which a wait fails
 _SAY_SECONDS = 15.0
 
 
 @dataclass
 class LongWait:
-    """A wait for ``of`` things; tell it with ``look`` how many there are. ``clock`` counts seconds."""
+    """A wait for ``of`` things. Pass the current number to ``look``."""
 
     what: str
     of: int
     say: Callable[[str], None]
-    clock: Callable[[], float] = time.monotonic
-    standstill: float = STANDSTILL
     _began: float = field(init=False)
     _first: int | None = field(init=False, default=None)
     _last: int | None = field(init=False, default=None)
@@ -27,22 +25,22 @@ class LongWait:
     _said: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self._began = self._moved = self._said = self.clock()
+        self._began = self._moved = self._said = time.monotonic()
 
-    def look(self, done: int, more: str = "") -> bool:
-        """Take how many there are now, and tell whether these are all.
+    def look(self, done: int) -> bool:
+        """Take the current number. Return True if all are there.
 
-        Says so now and then, with ``more``. Raises BenchError when the number has been the same for too long.
+        Prints progress now and then. Raises BenchError if the number has not changed for too long.
         """
-        now = self.clock()
+        now = time.monotonic()
         if done != self._last:
             self._first = done if self._first is None else self._first
             self._last, self._moved = done, now
         if now - self._said >= _SAY_SECONDS:
             self._said = now
-            self.say(f"  {self.what}: {done:,} of {self.of:,}{self._left(done, now)}{more}")
-        if done < self.of and now - self._moved >= self.standstill:
-            raise BenchError(f"{self.what}: {done:,} of {self.of:,}, and no more within {self.standstill:.0f} s")
+            self.say(f"  {self.what}: {done:,} of {self.of:,}{self._left(done, now)}")
+        if done < self.of and now - self._moved >= _STANDSTILL:
+            raise BenchError(f"{self.what}: {done:,} of {self.of:,}, and no more within {_STANDSTILL:.0f} s")
         return done >= self.of
 
     def _left(self, done: int, now: float) -> str:

@@ -1,4 +1,4 @@
-"""The control plane by the size of the cluster: all of it real, but for nodes, which kwok keeps, and their sidecars."""
+"""The control plane by the size of the cluster. Only nodes, which kwok simulates, and their sidecars are not real."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -39,7 +39,7 @@ async def _measured(env: Environment) -> list[Row]:
 
 
 async def _sizes(measurement: Measurement, sizes: Sequence[int], env: Environment) -> list[Row]:
-    """Return the rows of all sizes. One that a machine is too small for ends the run; what was measured stays."""
+    """Return the rows of all sizes. A size that is too large for the machine ends the run, and earlier rows stay."""
     for size in sizes:
         try:
             await measurement.size(size)
@@ -52,7 +52,7 @@ async def _sizes(measurement: Measurement, sizes: Sequence[int], env: Environmen
 
 
 def exponents(rows: Sequence[Row]) -> Iterator[Row]:
-    """Yield how figures grow with the number of nodes, where there are several sizes. Pure."""
+    """Yield the growth of figures with the number of nodes, if there are several sizes. Pure."""
     for figure, points in curves_by_size(rows, GROWING).items():
         law = fit(points)
         if law is not None:

@@ -1,6 +1,5 @@
-"""B8: a training that starts at once on a distant dataset, against one that waits for the whole copy."""
+"""B8: a training that starts at once on a distant dataset, compared with one that waits for a full copy."""
 
-import shutil
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +9,6 @@ from bench.environment import Environment
 from bench.measure import drop_page_cache
 from bench.node import Node
 from bench.objects import paths
-from bench.peers import s5cmd_copy
 from bench.report import Row
 from bench.scale import IMAGE_BYTES, Corpus
 from bench.sidecar import Switches
@@ -29,15 +27,13 @@ def measure(env: Environment) -> Iterator[Row]:
     case = f"{corpus.files} shards of {corpus.size / 1e6:.1f} MB, {_PROFILE}"
     with env.corpus("b8", corpus) as prefix, env.profile(_PROFILE) as endpoint:
         env.say(f"B8: copy of {case}")
-        with env.meter() as meter:
-            copy = s5cmd_copy(env.server, prefix, env.scratch / "copy", endpoint)
-        shutil.rmtree(env.scratch / "copy")
-        yield Row("B8", case, S5CMD, "s", (copy.seconds,), S5CMD, "the whole copy", (meter.of_copy(copy),))
+        copy, cost = env.copied(prefix, endpoint)
+        yield Row("B8", case, S5CMD, "s", (copy.seconds,), S5CMD, "the whole copy", (cost,))
         yield from _lazy(env, prefix, endpoint, case, copy.seconds)
 
 
 def _lazy(env: Environment, prefix: str, endpoint: str, case: str, copied: float) -> Iterator[Row]:
-    """Measure a lazy epoch as it is, and one without readahead."""
+    """Measure a normal lazy epoch, and one without readahead."""
     corpus = env.scale.shards
     compute = corpus.total_bytes / IMAGE_BYTES / IMAGES_A_BATCH * STEP_SECONDS
     for system, switches in ((STOKER, Switches()), (_NO_READAHEAD, Switches(readahead=False))):
@@ -54,10 +50,10 @@ def _lazy(env: Environment, prefix: str, endpoint: str, case: str, copied: float
 
 
 def _lazy_epoch(node: Node, prefix: str, corpus: Corpus) -> tuple[float, float]:
-    """Return the seconds from the plan for the dataset until the first batch, and until all is read and computed.
+    """Return the seconds from the dataset's plan to the first batch, and to the end of reads and computation.
 
-    As a loader of shards does it: each worker has a shard of its own and reads records one after another; the first
-    batch has records of every worker.
+    It reads like a loader of shards: each worker has its own shard and reads records in sequence. The first batch has
+    records of every worker.
     """
     shards = list(paths(corpus))
     start = time.monotonic()
@@ -82,7 +78,7 @@ def _epoch_of(root: Path, shards: Sequence[str]) -> None:
 
 
 def _records(shard: Path, count: int = -1) -> None:
-    """Read the first ``count`` records of a shard, or all, with the time that an accelerator needs in between."""
+    """Read the first ``count`` records of a shard, or all, with the accelerator's time in between."""
     with shard.open("rb", buffering=0) as file:
         while count != 0 and file.read(IMAGE_BYTES):
             count -= 1

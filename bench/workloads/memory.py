@@ -21,7 +21,7 @@ _SECONDS = 300.0
 
 
 def measure(env: Environment) -> Iterator[Row]:
-    """Yield the peak of every process, and what reached the server."""
+    """Yield the peak of every process, and the requests to the server."""
     corpus = env.scale.memory
     with env.corpus("memory", corpus) as prefix, env.node() as node:
         with MemoryWatch(node.sidecar.pids) as watch:
@@ -48,7 +48,7 @@ def _live(env: Environment, corpus: Corpus, prefix: str, node: Node) -> Iterator
 
 
 def _walk_and_read(root: Path, corpus: Corpus) -> int:
-    """Ask for every name once and read some files whole; return how many. Raises BenchError."""
+    """Stat every name once and read some files completely. Return their number. Raises BenchError."""
     walked = sum(len(files) for _, _, files in os.walk(root))
     if walked != corpus.files:
         raise BenchError(f"{walked} files were found below {root} where {corpus.files} are right")
@@ -60,7 +60,7 @@ def _walk_and_read(root: Path, corpus: Corpus) -> int:
 
 
 def _warmed(env: Environment, corpus: Corpus, node: Node, volume: Volume) -> Row:
-    """Warm while the mount is in use, for as long as the scale gives."""
+    """Warm while the mount is in use, for the scale's duration."""
     env.say(f"memory: warming, at most {env.scale.warm_seconds:.0f} s")
     with env.meter() as meter:
         start = time.monotonic()

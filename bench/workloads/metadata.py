@@ -1,10 +1,10 @@
-"""B5: names and attributes of many entries: walked twice, and names that do not exist asked for twice."""
+"""B5: names and attributes of many entries: two walks, and two lookups of names that do not exist."""
 
 import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from bench.environment import Environment
@@ -15,13 +15,13 @@ from bench.objects import paths
 from bench.report import Row
 from bench.scale import Corpus
 from bench.systems import NATIVE, STOKER, STOKER_FUSE, STOKER_OVERLAY
-from stoker_api.dataset import MountMode
+from stoker_api.datasets.dataset import MountMode
 
 _ABSENT_NAMES = 10_000
 
 
 def measure(env: Environment) -> Iterator[Row]:
-    """Yield rows of every shape of the scale."""
+    """Yield rows for every shape of the scale."""
     for corpus in env.scale.entries:
         shape = f"{corpus.files:,} entries in {corpus.folders:,} folder{'s' if corpus.folders > 1 else ''}"
         with env.corpus("b5", corpus) as prefix, env.node() as node:
@@ -42,17 +42,12 @@ def _native(env: Environment, corpus: Corpus, shape: str) -> Iterator[Row]:
             target.parent.mkdir(parents=True)
             target.touch()
     drop_page_cache()
-    for name in ("first walk", "second walk"):
-        yield Row("B5", f"{shape}, {name}", NATIVE, "entries/s", (_walk(root, corpus),), NATIVE)
-    yield Row("B5", f"{shape}, absent names, first time", NATIVE, "names/s", (_ask_absent(root),), NATIVE)
-    yield Row("B5", f"{shape}, absent names, second time", NATIVE, "names/s", (_ask_absent(root),), NATIVE)
+    yield from _walks(NATIVE, root, corpus, shape)
     shutil.rmtree(root)
 
 
-def _visible(
-    env: Environment, corpus: Corpus, prefix: str, shape: str, node: Node
-) -> tuple[Volume, Path, tuple[Row, ...]]:
-    """List; measure the time until a pod can see the last name, and until its mount is an overlay."""
+def _visible(env: Environment, corpus: Corpus, prefix: str, shape: str, node: Node) -> tuple[Volume, Path, list[Row]]:
+    """List. Measure the time until a pod can see the last name, and until its mount is an overlay."""
     with env.meter(node) as meter:
         start = time.time()
         volume = node.list_source(prefix)
@@ -72,7 +67,7 @@ def _visible(
     if node.overlays():
         node.wait_mode(target, MountMode.OVERLAY)
         rows += [Row("B5", shape, STOKER, "s from the end of LIST to the overlay", (time.time() - listed_at,))]
-    return volume, target, tuple(rows)
+    return volume, target, rows
 
 
 def _every_mount(node: Node, volume: Volume, target: Path, corpus: Corpus, shape: str) -> Iterator[Row]:
@@ -82,33 +77,33 @@ def _every_mount(node: Node, volume: Volume, target: Path, corpus: Corpus, shape
     ways = {STOKER_OVERLAY: target} if node.overlays() else {}
     for system, root in (ways | {STOKER_FUSE: fuse}).items():
         drop_page_cache()
-        yield from _walks(system, root, fuse, corpus, shape)
+        yield from _walks(system, root, corpus, shape, fuse)
     (server,) = (pid for name, pid in node.sidecar.pids().items() if name.startswith("fs"))
     yield Row("B5", shape, STOKER_FUSE, "MB RSS of the server", (memory(server).rss / 1e6,))
 
 
-def _walks(system: str, root: Path, fuse: Path, corpus: Corpus, shape: str) -> Iterator[Row]:
-    for case, unit, work in (
-        (f"{shape}, first walk", "entries/s", lambda: _walk(root, corpus)),
-        (f"{shape}, second walk", "entries/s", lambda: _walk(root, corpus)),
-        (f"{shape}, absent names, first time", "names/s", lambda: _ask_absent(root)),
-        (f"{shape}, absent names, second time", "names/s", lambda: _ask_absent(root)),
+def _walks(system: str, root: Path, corpus: Corpus, shape: str, fuse: Path | None = None) -> Iterator[Row]:
+    """Walk, and look up absent names, twice each. With a FUSE mount, count the requests to its server."""
+    for name, unit, work in (
+        ("first walk", "entries/s", _walk),
+        ("second walk", "entries/s", _walk),
+        ("absent names, first time", "names/s", _ask_absent),
+        ("absent names, second time", "names/s", _ask_absent),
     ):
-        rate, requests = _counted(fuse, work)
-        detail = ", ".join(f"{count:,} {name}" for name, count in sorted(requests.items()))
-        yield Row("B5", case, system, unit, (rate,), NATIVE, detail)
-        yield Row("B5", case, system, "requests at the FUSE server", (float(requests.total()),))
+        before = _requests(fuse)
+        rate, requests = work(root, corpus), _requests(fuse) - before
+        detail = ", ".join(f"{count:,} {operation}" for operation, count in sorted(requests.items()))
+        yield Row("B5", f"{shape}, {name}", system, unit, (rate,), NATIVE, detail)
+        if fuse is not None:
+            yield Row("B5", f"{shape}, {name}", system, "requests at the FUSE server", (float(requests.total()),))
 
 
-def _counted(fuse: Path, work: Callable[[], float]) -> tuple[float, Counter[str]]:
-    """Return what the work returns, and what of it reached the FUSE server."""
-    before = Counter(fuse_requests(fuse))
-    rate = work()
-    return rate, Counter(fuse_requests(fuse)) - before
+def _requests(fuse: Path | None) -> Counter[str]:
+    return Counter(fuse_requests(fuse) if fuse is not None else {})
 
 
 def _walk(root: Path, corpus: Corpus) -> float:
-    """Return entries a second of listing every folder and asking every entry's attributes."""
+    """Return entries per second of a walk that lists every folder and stats every entry."""
     start = time.monotonic()
     count = _visit(str(root))
     seconds = time.monotonic() - start
@@ -128,7 +123,7 @@ def _visit(folder: str) -> int:
     return count
 
 
-def _ask_absent(root: Path) -> float:
+def _ask_absent(root: Path, _corpus: Corpus) -> float:
     start = time.monotonic()
     if any(os.path.exists(f"{root}/absent-{number}") for number in range(_ABSENT_NAMES)):  # noqa: PTH110  a Path costs more than the call
         raise BenchError(f"a name that no object has exists below {root}")

@@ -1,4 +1,4 @@
-"""What it costs to see which files pods open: what readers lose by it, and the CPU that it uses."""
+"""The cost of observing the files that pods open: the loss of readers, and the CPU."""
 
 import os
 import time
@@ -15,24 +15,24 @@ from bench.report import Row
 from bench.sidecar import Switches
 from bench.spells import Loss, Moment, lost
 from bench.steady_readers import SteadyReaders
-from bench.systems import STOKER_NATIVE, cold_volume
+from bench.systems import STOKER_NATIVE, whole_volume
 from bench.workloads.epochs import counted
-from stoker_api.dataset import MountMode
 
 _READERS = (1, 4)
-_BUDGETS = 6  # times longer than other measurements of CPU: five seconds' worth of the budget may be saved or owed
-_SETTLE_SECONDS = 5.0  # for the first folders to be marked, and the budget's first half to be spent or kept
+_BUDGETS = 6  # times longer than other measurements of CPU: the budget may be ahead or behind by five seconds
+_SETTLE_SECONDS = 5.0  # seconds to mark the first folders, and to spend or save the budget's first half
 _LOOK_SECONDS = 0.01
 # Bytes of /proc/PID/fdinfo/N that show the first mark of a group, if there is one.
 _FIRST_MARK = 400
 
 
 def measure(env: Environment) -> Iterator[Row]:
-    """Yield rows for warm native readers of a node with an observer: what they lose, and the CPU beside a node without.
+    """Yield rows for warm native readers of a node with an observer.
 
-    The other node's files are not read for comparison: how fast a file is read depends on where its pages lie.
+    They are the loss of the readers, and the CPU compared with a node without an observer. Read rates of the two nodes
+    are not compared, because the rate depends on the location of a file's pages.
     """
-    corpus = env.scale.switched
+    corpus = env.scale.images
     with (
         env.corpus("observer", corpus) as prefix,
         env.node(name="on") as on,
@@ -47,29 +47,23 @@ def measure(env: Environment) -> Iterator[Row]:
 
 
 def _whole(node: Node, prefix: str) -> Path:
-    volume, target = cold_volume(node, prefix)
-    node.warm(volume)
-    node.wait_mode(target, MountMode.NATIVE)
+    _, target = whole_volume(node, prefix)
     time.sleep(_SETTLE_SECONDS)
     return target
 
 
 def _steady(env: Environment, on: Node, off: Node, root: Path, order: Sequence[str], readers: int) -> Iterator[Row]:
-    """Read without a pause, and hold the spells of marks against what is beside them."""
+    """Read without a pause, and compare the spells of marks with the time around them."""
     case = f"page cache warm, {counted(readers)}"
     env.say(f"observer: spells, {case}")
     observer = on.sidecar.pids()["observer"]
     with SteadyReaders(root, order, readers) as reading:
         time.sleep(_SETTLE_SECONDS)
-        own, all_on, all_off = (
-            cpu_seconds(observer),
-            tree_cpu_seconds(on.sidecar.pid),
-            tree_cpu_seconds(off.sidecar.pid),
-        )
+        own, all_on, all_off = cpu_seconds(observer), _cpu(on), _cpu(off)
         moments = _watch(reading, observer, _BUDGETS * env.scale.idle_seconds)
         seconds, files = moments[-1].seconds - moments[0].seconds, moments[-1].files - moments[0].files
         used = 100 * (cpu_seconds(observer) - own) / seconds
-        more = tree_cpu_seconds(on.sidecar.pid) - all_on - (tree_cpu_seconds(off.sidecar.pid) - all_off)
+        more = _cpu(on) - all_on - (_cpu(off) - all_off)
     yield Row("observer", case, "observer", "% of a core", (used,), note=f"{files:,} files in {seconds:.0f} s")
     all_used = 100 * more / seconds
     yield Row("observer", case, "all processes, more than without", "% of a core in all", (all_used,))
@@ -79,22 +73,23 @@ def _steady(env: Environment, on: Node, off: Node, root: Path, order: Sequence[s
         return
     cores = os.cpu_count() or 1
     taken = all_used / cores if readers >= cores else 0.0
-    yield Row(
-        "observer", case, STOKER_NATIVE, "% of throughput lost", (loss.percent + taken,), note=_in_words(loss, taken)
-    )
+    note = _in_words(loss, taken)
+    yield Row("observer", case, STOKER_NATIVE, "% of throughput lost", (loss.percent + taken,), note=note)
+
+
+def _cpu(node: Node) -> float:
+    return tree_cpu_seconds(node.sidecar.pid)
 
 
 def _in_words(loss: Loss, taken: float) -> str:
-    found = (
-        f"{loss.percent:.2f} +- {loss.error:.2f} by {loss.spells} spells; marks on for {loss.marked:.1f} % of the time"
-    )
+    told = f"{loss.percent:.2f} +- {loss.error:.2f} by {loss.spells} spells; marks on {loss.marked:.1f} % of the time"
     used = f"; {taken:.2f} more for CPU that readers want, part of which is counted twice" if taken else ""
     calm = f"; the same a second later, where there is nothing: {loss.calm:.2f}" if loss.calm is not None else ""
-    return found + used + calm
+    return told + used + calm
 
 
 def _watch(reading: SteadyReaders, observer: int, seconds: float) -> Sequence[Moment]:
-    """Look what was read and whether marks are on, a hundred times a second."""
+    """Sample the number of read files and the state of marks, a hundred times a second."""
     group = os.open(_group(observer), os.O_RDONLY | os.O_CLOEXEC)
     try:
         moments: list[Moment] = []
@@ -109,7 +104,7 @@ def _watch(reading: SteadyReaders, observer: int, seconds: float) -> Sequence[Mo
 
 
 def _group(pid: int) -> Path:
-    """Return the file that tells the marks of a process's fanotify group. Raises BenchError where it has none."""
+    """Return the file that shows the marks of a process's fanotify group. Raises BenchError if it has none."""
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         if "fanotify" in str(descriptor.readlink()):
             return Path(f"/proc/{pid}/fdinfo/{descriptor.name}")

@@ -1,40 +1,36 @@
-"""B9: a cold epoch of a distributed sampler over a distant source, with its order known and without.
+"""B9: a cold epoch of a distributed sampler over a distant source, with a known and an unknown order.
 
-``s5cmd`` copies the same objects from the same place beside it, and nobody reads them: what a good program without a
-file system and without readers gets on these cores.
+For comparison, ``s5cmd`` copies the same objects from the same place without readers. This is the rate of a good
+program without a file system and readers on these cores.
 """
 
-import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from bench.environment import Environment
 from bench.measure import drop_page_cache, wait_until
 from bench.node import Node
-from bench.objects import paths
-from bench.peers import s5cmd_copy
 from bench.readers import Job, read_jobs
 from bench.report import Cost, Row
+from bench.sampled import BATCH, dealt, epoch_order, sampling
 from bench.scale import Corpus
 from bench.systems import ORDER_KNOWN, S5CMD, STOKER
 from bench.trainer import IMAGES_A_BATCH, SLOWER_STEP_SECONDS, STEP_SECONDS, train
 from e2e.cluster.errors import NotReadyError
-from stoker_api.sampling import SampleFilesSpec, Sampling
-from stoker_orders.predictors.samplers import SAMPLERS, SamplerName
-from stoker_orders.sampling_plan import SampleLayout
 
 WRONG = "Stoker, another seed said"
-_PROFILE, _LOADERS, _BATCH, _SEED = "P20", 4, 64, 7
-_SETTLED_SECONDS = 3.0  # in which what is on its way arrives
-# A node says within so many seconds what it knows of an order, if an epoch has so many files that it can be told.
+_PROFILE, _LOADERS, _SEED = "P20", 4, 7
+_SETTLED_SECONDS = 3.0  # seconds in which files in flight arrive
+# A node reports its knowledge of an order within this number of seconds, if an epoch has enough files to detect one.
 _TOLD_SECONDS, _TELLING = 25.0, 4_000
-_FILES = SampleFilesSpec(layout=SampleLayout.SHARDS)  # all files, by name
+_Run = tuple[float, Cost, str]  # files per second, the cost, and a note
 
 
 def measure(env: Environment) -> Iterator[Row]:
-    """Yield rows for the rate of an epoch and for an accelerator that is fed by it."""
+    """Yield rows for the rate of an epoch and for an accelerator that is fed at this rate."""
     corpus = env.scale.epochs
     with env.corpus("b9", corpus) as prefix, env.profile(_PROFILE) as endpoint:
         yield from _rates(env, corpus, prefix, endpoint)
@@ -45,102 +41,92 @@ def measure(env: Environment) -> Iterator[Row]:
 
 def _rates(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> Iterator[Row]:
     case = f"cold, {_LOADERS} loaders, {_PROFILE}"
-    systems = {STOKER: "", ORDER_KNOWN: said(_BATCH), WRONG: said(_BATCH, seed=_SEED + 1000)}
-    jobs, told = epoch_jobs(epoch_order(corpus)), _TOLD_SECONDS if corpus.files >= _TELLING else 0.0
-    rates: dict[str, list[float]] = {system: [] for system in systems}
-    over: dict[str, list[float]] = {system: [] for system in systems}
-    costs: dict[str, list[Cost]] = {system: [] for system in systems}
-    notes = dict.fromkeys(systems, "")
-    copies: list[tuple[float, Cost]] = []
-    for system in env.turns(f"B9: {case}", (*systems, S5CMD)):
-        if system == S5CMD:
-            copies.append(_copied(env, corpus, prefix, endpoint))
-            continue
+    systems = {STOKER: "", ORDER_KNOWN: said(), WRONG: said(seed=_SEED + 1000)}
+    jobs, told = epoch_jobs(corpus), _TOLD_SECONDS if corpus.files >= _TELLING else 0.0
+
+    def read(sampling: str) -> _Run:
         with env.node(endpoint) as node:
-            root = mounted(node, prefix, systems[system])
+            root = mounted(node, prefix, sampling)
             with env.meter(node) as meter:
                 epoch = read_jobs(root, jobs, corpus.total_bytes)
-            rates[system].append(epoch.rate)
-            over[system].append(100 * (meter.cost.gets / corpus.files - 1))
-            costs[system].append(meter.cost)
-            notes[system] = _said_of(node, told) if systems[system] else ""
-    for system in systems:
-        yield Row("B9", case, system, "files/s", tuple(rates[system]), STOKER, notes[system], tuple(costs[system]))
-        yield Row("B9", case, system, "over-fetch, % of the epoch", tuple(over[system]))
-    copied, spent = zip(*copies, strict=True)
-    yield Row("B9", case, S5CMD, "files/s", copied, STOKER, "copied, and read by nobody", spent)
+            return epoch.rate, meter.cost, _said_of(node, told) if sampling else ""
+
+    def copy() -> _Run:
+        rate, cost = _copied(env, corpus, prefix, endpoint)
+        return rate, cost, "copied, and read by nobody"
+
+    runs: dict[str, Callable[[], _Run]] = {system: partial(read, text) for system, text in systems.items()}
+    runs[S5CMD] = copy
+    for system, mine in env.in_turns(f"B9: {case}", runs).items():
+        rates, costs, notes = zip(*mine, strict=True)
+        yield Row("B9", case, system, "files/s", rates, STOKER, notes[-1], costs)
+        if system != S5CMD:
+            over = tuple(100 * (cost.gets / corpus.files - 1) for cost in costs)
+            yield Row("B9", case, system, "over-fetch, % of the epoch", over)
 
 
 def _copied(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> tuple[float, Cost]:
-    """Have s5cmd copy the objects to the cache disk: objects a second, and what it cost."""
-    target = env.scratch / "copy"
-    drop_page_cache()
-    try:
-        with env.meter() as meter:
-            copy = s5cmd_copy(env.server, prefix, target, endpoint)
-        return corpus.files / copy.seconds, meter.of_copy(copy)
-    finally:
-        shutil.rmtree(target, ignore_errors=True)
+    """Copy the objects to the cache disk with s5cmd. Return objects per second, and the cost."""
+    copy, cost = env.copied(prefix, endpoint)
+    return corpus.files / copy.seconds, cost
 
 
 def _stopped(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> Row:
-    """Measure what is fetched in vain by a job that ends in the middle of an epoch: at most the window."""
-    half, over = epoch_order(corpus)[: corpus.files // 2], []
+    """Measure the wasted fetches of a job that ends within an epoch: at most the window."""
+    half, over = epoch_order(corpus, _SEED)[: corpus.files // 2], []
     for _ in env.repeat("B9: a job that ends in mid-epoch"):
         with env.node(endpoint) as node, env.meter(node) as meter:
-            read_jobs(mounted(node, prefix, said(_BATCH)), epoch_jobs(half), len(half) * corpus.size)
+            read_jobs(mounted(node, prefix, said()), dealt(half, _LOADERS), len(half) * corpus.size)
             time.sleep(_SETTLED_SECONDS)
         over.append(100 * (meter.cost.gets - len(half)) / corpus.files)
     return Row("B9", "the job ends in mid-epoch", ORDER_KNOWN, "% of the epoch fetched in vain", tuple(over))
 
 
-def epoch_jobs(order: Sequence[str]) -> list[Job]:
-    """Deal an epoch's batches out to the loaders, as PyTorch's DataLoader does."""
-    batches = [order[start : start + _BATCH] for start in range(0, len(order), _BATCH)]
-    return [Job([path for batch in batches[one::_LOADERS] for path in batch]) for one in range(_LOADERS)]
+def epoch_jobs(corpus: Corpus, epoch: int = 0) -> list[Job]:
+    """Assign an epoch to the loaders."""
+    return dealt(epoch_order(corpus, _SEED, epoch), _LOADERS)
 
 
 def _trained(env: Environment, corpus: Corpus, prefix: str, endpoint: str, step: float) -> Iterator[Row]:
     case = f"cold, {IMAGES_A_BATCH} images a step of {step:.3f} s, {_PROFILE}"
-    order, systems = epoch_order(corpus), {STOKER: "", ORDER_KNOWN: said(IMAGES_A_BATCH)}
-    shares: dict[str, list[float]] = {system: [] for system in (*systems, S5CMD)}
-    for system in env.turns(f"B9: {case}", shares):
-        if system == S5CMD:
-            shares[system].append(most_utilisation(corpus.files, _copied(env, corpus, prefix, endpoint)[0], step))
-            continue
+    order = epoch_order(corpus, _SEED)
+
+    def fed(sampling: str) -> float:
         with env.node(endpoint) as node:
-            root = mounted(node, prefix, systems[system])
-            shares[system].append(train(root, [order], step=step).utilisation)
+            return train(mounted(node, prefix, sampling), [order], step=step).utilisation
+
+    def copied() -> float:
+        return most_utilisation(corpus.files, _copied(env, corpus, prefix, endpoint)[0], step)
+
+    runs: dict[str, Callable[[], float]] = {
+        STOKER: partial(fed, ""),
+        ORDER_KNOWN: partial(fed, said(batch=IMAGES_A_BATCH)),
+        S5CMD: copied,
+    }
     notes = {S5CMD: "reckoned from its files/s: an accelerator that waits for no reader"}
-    for system, measured in shares.items():
+    for system, measured in env.in_turns(f"B9: {case}", runs).items():
         note = notes.get(system, "")
         yield Row("B9", case, system, "accelerator utilisation", tuple(measured), STOKER, note)
 
 
 def most_utilisation(files: int, rate: float, step: float = STEP_SECONDS) -> float:
-    """Return the most utilisation of an accelerator whose images come at ``rate`` a second. Pure.
+    """Return the highest utilization of an accelerator whose images arrive at ``rate`` per second. Pure.
 
-    ``step``: seconds that it computes for a batch. It begins when the first batch is there, and computes its last one
-    when the last image is there.
+    ``step`` is the seconds of computation per batch. Computation starts with the first complete batch, and the last
+    batch starts when the last image has arrived.
     """
     batch = min(files, IMAGES_A_BATCH)
     compute, last = files / IMAGES_A_BATCH * step, batch / IMAGES_A_BATCH * step
     return compute / max(compute + batch / rate, files / rate + last)
 
 
-def epoch_order(corpus: Corpus, epoch: int = 0) -> list[str]:
-    """Return the files in the order of a DistributedSampler of one rank."""
-    files = sorted(paths(corpus))
-    return [files[number] for number in SAMPLERS[SamplerName.TORCH_DISTRIBUTED].order(len(files), _SEED + epoch, epoch)]
-
-
-def said(batch: int = _BATCH, seed: int = _SEED) -> str:
-    """Return what the pod says of its sampling."""
-    return Sampling(seed=seed, batch=batch, loaders=_LOADERS, epochs=3, ranks=1, files=_FILES).text()
+def said(seed: int = _SEED, batch: int = BATCH) -> str:
+    """Return the pod's sampling attribute."""
+    return sampling(seed, _LOADERS, batch=batch)
 
 
 def mounted(node: Node, prefix: str, sampling: str, quota: int | None = None) -> Path:
-    """Mount a new dataset with nothing on the node for a pod that says this of its sampling; read from at once."""
+    """Mount a new dataset without local files for a pod with this sampling. Reads may start at once."""
     volume = node.list_source(prefix)
     node.offer(volume, quota=quota)
     drop_page_cache()
@@ -148,7 +134,7 @@ def mounted(node: Node, prefix: str, sampling: str, quota: int | None = None) ->
 
 
 def _said_of(node: Node, seconds: float) -> str:
-    """Return what the node says of the order in the end: its status is looked at every 10 s."""
+    """Return the node's final report about the order. Its status is updated every 10 s."""
 
     def known() -> bool:
         return any(row.get("order") for row in node.workloads())

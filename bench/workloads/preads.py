@@ -2,13 +2,14 @@
 
 import random
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from bench.environment import Environment
 from bench.measure import drop_page_cache
 from bench.objects import paths
 from bench.readers import Job, read_jobs
-from bench.report import Row
+from bench.report import Row, sampled
 from bench.scale import Corpus
 from bench.systems import NATIVE, cold_volume, whole_ways
 
@@ -29,7 +30,7 @@ def measure(env: Environment) -> Iterator[Row]:
 
 
 def _offsets(size: int, piece: int, places: int) -> list[int]:
-    """Return where to read: aligned to the piece, the same places for all."""
+    """Return the offsets: aligned to the piece, the same for all systems."""
     chance = random.Random(piece)
     return [chance.randrange(size // piece) * piece for _ in range(places)]
 
@@ -40,12 +41,13 @@ def _compare(
     case = f"{piece // 1024} KiB at random, page cache {'dropped' if dropped else 'warm'}"
     files = list(paths(Corpus(1, env.scale.preads[0], 1)))
     job = Job(files, piece, offsets if dropped else list(offsets) * _WARM_TURNS)
-    rates: dict[str, list[float]] = {system: [] for system in roots}
-    for system in env.turns(f"B4: {case}", roots):
+
+    def rate(root: Path) -> float:
         if dropped:
             drop_page_cache()
         else:
-            read_jobs(roots[system], [Job(files, piece, offsets)], piece * len(offsets))
-        rates[system].append(read_jobs(roots[system], [job], piece * job.items).rate)
-    for system, samples in rates.items():
-        yield Row("B4", case, system, "preads/s", tuple(samples), NATIVE)
+            read_jobs(root, [Job(files, piece, offsets)], piece * len(offsets))
+        return read_jobs(root, [job], piece * job.items).rate
+
+    rates = env.in_turns(f"B4: {case}", {system: partial(rate, root) for system, root in roots.items()})
+    yield from sampled("B4", case, "preads/s", rates, NATIVE)

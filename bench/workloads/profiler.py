@@ -1,9 +1,9 @@
-"""What `stoker profile` says of a training: whether its parts are the epoch, and what is predicted comes true."""
+"""Checks of `stoker profile` on a training: its parts add up to the epoch, and its predictions match measurements."""
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -11,11 +11,10 @@ from unittest.mock import patch
 from bench.environment import Environment
 from bench.profiling import Trainer, profiled, trained
 from bench.report import Row
+from bench.sampled import sampling
 from bench.server import BUCKET
 from bench.systems import STOKER
-from stoker_api.sampling import SampleFilesSpec, Sampling
-from stoker_cli.profiled_mounts import OwnMount, own_mount
-from stoker_orders.sampling_plan import SampleLayout
+from stoker_cli.profile.profiled_mounts import temporary_mount
 
 PREDICTED = "predicted"
 OFF, SUM_OFF = "% off what is measured", "% off the epoch"
@@ -30,7 +29,7 @@ _TRAINERS = (
 
 
 def measure(env: Environment) -> Iterator[Row]:
-    """Yield rows for the sum of the parts, and for each prediction beside what is then measured."""
+    """Yield rows for the sum of the parts, and for each prediction with its measurement."""
     with env.corpus("profiler", env.scale.profiled) as prefix, env.profile(_PROFILE) as endpoint:
         for trainer in _TRAINERS:
             yield from _of(env, trainer, prefix, endpoint)
@@ -66,13 +65,6 @@ def _predicted(found: dict[str, Any]) -> dict[str, float]:
     return told
 
 
-@contextmanager
-def _mount(env: Environment, prefix: str, endpoint: str) -> Iterator[OwnMount]:
-    """Mount the data by `stoker mount`, with a cache of its own."""
-    with patch.dict(os.environ, _variables(env, endpoint)), own_mount(_url(prefix), [], env.scratch) as mount:
-        yield mount
-
-
 def _variables(env: Environment, endpoint: str) -> dict[str, str]:
     return {**env.server.client_variables, "AWS_ENDPOINT_URL": endpoint}
 
@@ -85,25 +77,21 @@ def _epoch(trainer: Trainer, root: Path, scratch: Path) -> float:
     return trained(trainer, root, scratch).seconds
 
 
-def _warm(env: Environment, trainer: Trainer, prefix: str, endpoint: str) -> float:
-    with _mount(env, prefix, endpoint) as mount:
-        return _epoch(trainer, mount.warm().folder, env.scratch)
-
-
-def _cold(env: Environment, trainer: Trainer, prefix: str, endpoint: str) -> float:
-    with _mount(env, prefix, endpoint) as mount:
-        return _epoch(trainer, mount.cold(), env.scratch)
+def _on_mount(env: Environment, trainer: Trainer, prefix: str, endpoint: str, *, warm: bool) -> float:
+    """Run it on a `stoker mount` with a separate cache."""
+    with patch.dict(os.environ, _variables(env, endpoint)), temporary_mount(_url(prefix), [], env.scratch) as mount:
+        return _epoch(trainer, mount.warm().folder if warm else mount.cold(), env.scratch)
 
 
 def _order_known(env: Environment, trainer: Trainer, prefix: str, endpoint: str) -> float:
-    files = SampleFilesSpec(layout=SampleLayout.SHARDS)  # all files, by name
-    said = Sampling(seed=_SEED, batch=trainer.batch, loaders=trainer.workers, epochs=1, ranks=1, files=files)
-    with env.node(endpoint) as node:  # as in a cluster; a mount of one machine is told it by --sampling
+    said = sampling(_SEED, trainer.workers, batch=trainer.batch, epochs=1)
+    with env.node(endpoint) as node:  # as in a cluster; a local mount gets it from --sampling
         volume = node.list_source(prefix)
         node.offer(volume)
-        return _epoch(trainer, node.publish(volume, said.text()), env.scratch)
+        return _epoch(trainer, node.publish(volume, said), env.scratch)
 
 
+_warm, _cold = partial(_on_mount, warm=True), partial(_on_mount, warm=False)
 _Run = Callable[[Environment, Trainer, str, str], float]
 
 

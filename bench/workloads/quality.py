@@ -1,4 +1,4 @@
-"""A quality ratio of 0.5: how long an epoch is when half of the data is warm, and how often each sample is seen."""
+"""A quality ratio of 0.5: the duration of an epoch with half of the data warm, and the uses of each sample."""
 
 import random
 from collections import Counter
@@ -20,11 +20,11 @@ from stoker_client import QualityRatioSampler
 _PROFILE, _LOADERS, _SEED, _RATIO = "P20", 4, 7, 0.5
 WHOLE, HALF = "Stoker, all samples", "Stoker, quality ratio 0.5"
 OF_WHOLE, APART = "of the whole epoch's time", "times that one sample is seen more often than another"
-_EPOCHS = 8  # two cycles and more, over which samples are counted
+_EPOCHS = 8  # at least two cycles of counted samples
 
 
 def measure(env: Environment) -> Iterator[Row]:
-    """Yield rows for both epochs' times, for their ratio, and for how evenly samples are seen."""
+    """Yield rows for both epochs' times, for their ratio, and for the evenness of the samples' counts."""
     corpus = env.scale.partial
     files, case = sorted(paths(corpus)), f"half of it warm, {_LOADERS} loaders, {_PROFILE}"
     samplers = {WHOLE: _sampler(len(files), 1.0), HALF: _sampler(len(files), _RATIO)}
@@ -38,7 +38,7 @@ def measure(env: Environment) -> Iterator[Row]:
         for system in env.turns(f"quality: {case}", times):
             samplers[system].set_epoch(len(times[system]))
             order = [files[one] for one in samplers[system]]
-            drop_page_cache()  # else the kernel keeps what the quota forbids
+            drop_page_cache()  # otherwise the kernel caches files beyond the quota
             times[system].append(read_jobs(root, _dealt(order), len(order) * corpus.size).seconds)
     for system, seconds in times.items():
         yield Row("quality", case, system, "s", tuple(seconds), WHOLE)
@@ -52,7 +52,7 @@ def _sampler(count: int, ratio: float) -> QualityRatioSampler:
 
 
 def _half_warm(node: Node, prefix: str, files: list[str], corpus: Corpus) -> Path:
-    """Mount the data with a quota of half of it, filled by chance: what does not fit is read through in each epoch."""
+    """Mount the data with a quota of half of it, filled at random. Every epoch reads the rest through."""
     volume, root = cold_volume(node, prefix)
     node.offer(volume, quota=corpus.total_bytes // 2)
     order = random.Random(_SEED).sample(files, len(files))
@@ -66,7 +66,7 @@ def _dealt(order: list[str]) -> list[Job]:
 
 
 def _apart(count: int) -> int:
-    """Return by how much the counts of two samples are apart at most, after any epoch of the run."""
+    """Return the largest difference between the counts of two samples, after any epoch of the run."""
     sampler, seen, most = _sampler(count, _RATIO), Counter(dict.fromkeys(range(count), 0)), 0
     for epoch in range(_EPOCHS):
         sampler.set_epoch(epoch)

@@ -1,4 +1,4 @@
-"""Epochs of a distributed sampler over a dataset that does not fit its quota, with its order known and without."""
+"""Epochs of a distributed sampler over a dataset larger than its quota, with a known and an unknown order."""
 
 from collections.abc import Iterator
 
@@ -8,16 +8,16 @@ from bench.readers import read_jobs
 from bench.report import Cost, Row
 from bench.sidecar import Switches
 from bench.systems import ORDER_KNOWN, STOKER
-from bench.workloads.orders import epoch_jobs, epoch_order, mounted, said
+from bench.workloads.orders import epoch_jobs, mounted, said
 
 _PROFILE, _EPOCHS = "P20", 3
 _QUOTAS = {"a third": 1 / 3, "a tenth": 1 / 10}
-# Held though it is not kept, as a part of the data: what the default of 256 MiB is of 2 GB. More were a second cache.
+# Uncached files in memory, as a share of the data: the default of 256 MiB for 2 GB. More would be a second cache.
 _READ_THROUGH = 1 / 8
 
 
 def measure(env: Environment) -> Iterator[Row]:
-    """Yield rows for each quota: rates of the first epoch and of later ones, and what each fetched."""
+    """Yield rows for each quota: rates of the first epoch and of later ones, and the fetches of each."""
     with env.corpus("quota", env.scale.epochs) as prefix, env.profile(_PROFILE) as endpoint:
         for name, quota in _QUOTAS.items():
             yield from _epochs(env, prefix, endpoint, name, quota)
@@ -32,9 +32,9 @@ def _epochs(env: Environment, prefix: str, endpoint: str, name: str, quota: floa
         with env.node(endpoint, switches) as node:
             root = mounted(node, prefix, systems[system], round(corpus.total_bytes * quota))
             for epoch in range(_EPOCHS):
-                drop_page_cache()  # else the kernel keeps what the quota forbids
+                drop_page_cache()  # otherwise the kernel caches files beyond the quota
                 with env.meter(node) as meter:
-                    read = read_jobs(root, epoch_jobs(epoch_order(corpus, epoch)), corpus.total_bytes)
+                    read = read_jobs(root, epoch_jobs(corpus, epoch), corpus.total_bytes)
                 rates.setdefault((system, epoch > 0), []).append(read.rate)
                 costs.setdefault((system, epoch > 0), []).append(meter.cost)
     for (system, later), found in rates.items():

@@ -1,10 +1,8 @@
-"""start: how long `stoker mount` and `umount` keep people waiting, and a sidecar that starts anew keeps its pods."""
+"""The time that `stoker mount`, `umount`, and the restart of a sidecar keep users and pods waiting."""
 
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -13,9 +11,9 @@ from functools import partial
 from importlib.util import find_spec
 
 from bench.environment import Environment
-from bench.errors import BenchError
 from bench.node import Node
 from bench.objects import paths
+from bench.profiling import run_stoker
 from bench.report import Row
 from bench.scale import SMALL_BYTES, Corpus
 from bench.server import BUCKET
@@ -23,14 +21,12 @@ from bench.systems import STOKER, cold_volume
 
 _PACKAGES = ("stoker_api", "stoker_cli", "stoker_kube", "stoker_orders", "stoker_sidecar", "stoker_tuning")
 _CORPUS = Corpus(100, SMALL_BYTES, 4)
-# As the programs `stoker` and `kubectl-stoker` begin.
-_STOKER = (sys.executable, "-c", "from stoker_cli.entry import main; main()")
-_FETCHERS = ("fetcher zygote", "fetcher zygote 2", "fetcher")
+_FETCHERS = ("fetcher zygote", "fetcher")
 _UNITS = ("s to mount", "s to the first byte", "s to unmount")
 
 
 def measure(env: Environment) -> Iterator[Row]:
-    """Yield rows of mounts on one machine, and of a node whose sidecar's processes are killed."""
+    """Yield rows of mounts on one machine, and of a node whose sidecar processes are killed."""
     _compile()
     with env.corpus("start", _CORPUS) as prefix:
         yield from _mounts(env, prefix)
@@ -38,7 +34,7 @@ def measure(env: Environment) -> Iterator[Row]:
 
 
 def _compile() -> None:
-    """Compile our packages, as pip does where it installs them; a checkout may be kept from writing bytecode."""
+    """Compile the packages, as pip does at installation. A checkout may forbid bytecode files."""
     for name in _PACKAGES:
         spec = find_spec(name)
         for folder in (spec and spec.submodule_search_locations) or ():
@@ -53,33 +49,27 @@ def _mounts(env: Environment, prefix: str) -> Iterator[Row]:
 
 
 def _mount(env: Environment, prefix: str) -> tuple[float, float, float]:
-    """Mount, read a file and unmount; the seconds from the command to each of the first two, and of the last."""
+    """Mount, read a file and unmount. Return the seconds from the command to each of the first two, and of the last."""
     folder = env.scratch / "mount"
     data, where = folder / "data", ("--run-dir", str(folder / "run"))
     data.mkdir(parents=True)
     environment = env.server.client_variables | {"AWS_ENDPOINT_URL": env.server.endpoint}
     begun = time.monotonic()
     try:
-        _stoker(environment, "mount", f"s3://{BUCKET}/{prefix}", str(data), "--cache", str(folder / "cache"), *where)
+        run_stoker(environment, "mount", f"s3://{BUCKET}/{prefix}", str(data), "--cache", str(folder / "cache"), *where)
         mounted = time.monotonic() - begun
         (data / next(paths(_CORPUS))).read_bytes()
         read = time.monotonic() - begun
     finally:
         begun = time.monotonic()
-        _stoker(environment, "umount", "--force", str(data), *where)
+        run_stoker(environment, "umount", "--force", str(data), *where)
         unmounted = time.monotonic() - begun
     shutil.rmtree(folder)
     return mounted, read, unmounted
 
 
-def _stoker(environment: dict[str, str], *words: str) -> None:
-    done = subprocess.run([*_STOKER, *words], env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise BenchError(f"stoker {words[0]}: {done.stderr}")
-
-
 def _nodes(env: Environment, prefix: str) -> Iterator[Row]:
-    """Start a sidecar again and again, and kill processes of each; then ask it for what needs them."""
+    """Start a sidecar repeatedly and kill processes of each. Then use a function that needs them."""
     samples: dict[str, list[float]] = defaultdict(list)
     for _ in env.repeat("start: a node's sidecar"):
         for case, seconds in _node(env, prefix):
@@ -97,13 +87,13 @@ def _node(env: Environment, prefix: str) -> Iterator[tuple[str, float]]:
         seconds = _after_kill(node, ("fetcher",), (root / first).read_bytes)
         yield "fetcher killed, until a cold read is answered", seconds
         seconds = _after_kill(node, _FETCHERS, (root / second).read_bytes)
-        yield "fetcher and its zygotes killed, until a cold read is answered", seconds
+        yield "fetcher and its zygote killed, until a cold read is answered", seconds
         seconds = _after_kill(node, ("agent",), partial(node.publish, volume))
         yield "agent killed, until a pod has its volume", seconds
 
 
 def _after_kill(node: Node, names: Sequence[str], serve: Callable[[], object]) -> float:
-    """Kill processes of the sidecar; the seconds until ``serve`` returns, which waits for those that follow them."""
+    """Kill processes of the sidecar. Return the seconds of ``serve``, which waits for their successors."""
     pids = node.sidecar.pids()
     begun = time.monotonic()
     for name in names:

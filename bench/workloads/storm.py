@@ -1,4 +1,4 @@
-"""The kill storm: FUSE servers, fetcher, workers and agent killed again and again under readers that check all."""
+"""The kill storm: FUSE servers, fetcher, workers and agent are killed repeatedly under readers that check all bytes."""
 
 import random
 import time
@@ -16,20 +16,20 @@ from bench.verifier import Findings, Verifiers
 from bench.workloads.switch import seen_rows
 
 _READERS = 4
-_QUOTA = 0.5  # so that half of the files always come from the server: an empty cache would be full soon
+_QUOTA = 0.5  # so that half of the files always come from the server: an empty cache would soon be full
 _SPARED = "keeper"
-_PAUSE = (0.2, 0.8)  # seconds in which readers get on: a process that is killed before it has answered shows nothing
+_PAUSE = (0.2, 0.8)  # seconds in which readers advance: killing a process before its first answer shows nothing
 
 
 class Kill(NamedTuple):
-    """A process that was killed, by kind, and when, on the machine's monotonic clock."""
+    """A killed process, by kind, and the time on the machine's monotonic clock."""
 
     kind: str
     at: float
 
 
 def measure(env: Environment) -> Iterator[Row]:
-    """Yield rows for a node that overlays, where it can, and for one that does not."""
+    """Yield rows for a node with overlays, if supported, and for one without."""
     storm = env.scale.storm
     with env.corpus("storm", storm.corpus) as prefix:
         for system, overlay, kills in zip((STOKER_OVERLAY, STOKER_FUSE), (True, False), storm.kills, strict=True):
@@ -46,7 +46,7 @@ def measure(env: Environment) -> Iterator[Row]:
 
 
 def _storm(env: Environment, node: Node, prefix: str, kills: int) -> tuple[list[Kill], Findings]:
-    """Kill again and again, each time once another process has taken the place of the last victim."""
+    """Kill repeatedly, each time after the last victim was replaced."""
     corpus, chance = env.scale.storm.corpus, random.Random(kills)
     volume, target = cold_volume(node, prefix)
     node.offer(volume, quota=round(corpus.total_bytes * _QUOTA))
@@ -58,11 +58,11 @@ def _storm(env: Environment, node: Node, prefix: str, kills: int) -> tuple[list[
             victim = chance.choice(sorted(set(node.sidecar.pids()) - {_SPARED}))
             done.append(Kill(victim.rstrip(" 0123456789"), time.monotonic()))
             node.sidecar.kill(victim)
-            drop_clean_pages()  # so that readers reach our processes, not the page cache
+            drop_clean_pages()  # so that reads reach the processes, not the page cache
             time.sleep(chance.uniform(*_PAUSE))
     return done, verifiers.findings
 
 
 def cause(kills: Iterable[Kill], end: float) -> str:
-    """Return what was killed last before a stall ended; empty for nothing. Pure."""
+    """Return the last victim before a stall ended, or empty. Pure."""
     return next((kill.kind for kill in reversed(list(kills)) if kill.at <= end), "")

@@ -10,15 +10,15 @@ from bench.node import WARM_SECONDS, Node, mode
 from bench.report import Row
 from bench.systems import STOKER, cold_volume
 from bench.verifier import Findings, Verifiers
-from stoker_api.dataset import MountMode
+from stoker_api.datasets.dataset import MountMode
 
 _READERS = 4
-_AFTER_SECONDS = 1.0  # that readers go on for with the new mount
+_AFTER_SECONDS = 1.0  # seconds of reads on the new mount
 
 
 def measure(env: Environment) -> Iterator[Row]:
-    """Yield rows on what readers saw, and on how soon new opens were native."""
-    corpus = env.scale.switched
+    """Yield rows on the findings of readers, and on the time until new opens were native."""
+    corpus = env.scale.images
     native: list[float] = []
     seen = Findings()
     with env.corpus("b10", corpus) as prefix:
@@ -33,8 +33,8 @@ def measure(env: Environment) -> Iterator[Row]:
 
 
 def _switched(env: Environment, node: Node, prefix: str) -> tuple[float, Findings]:
-    """Kill the agent early, so that the next one does the switch, and the FUSE server at half of the files."""
-    corpus = env.scale.switched
+    """Kill the agent early, so that its successor does the switch, and the FUSE server at half of the files."""
+    corpus = env.scale.images
     volume, target = cold_volume(node, prefix)
     with Verifiers(target, corpus, _READERS) as verifiers:
         position = env.server.position()
@@ -56,7 +56,7 @@ def _arrived(env: Environment, position: int, files: int) -> bool:
 
 
 def seen_rows(workload: str, case: str, seen: Findings, cause: str = "") -> Iterator[Row]:
-    """Yield what verifying readers saw, as figures; ``cause`` is that of the longest stall, where it is known."""
+    """Yield the findings of verifying readers as figures. ``cause`` is that of the longest stall, if known."""
     note = f"of {seen.reads:,}" + (f": {'; '.join(seen.said)}" if seen.said else "")
     yield Row(workload, case, STOKER, "failed reads", (float(seen.failed),), note=note)
     yield Row(workload, case, STOKER, "reads with wrong bytes", (float(seen.wrong),))

@@ -1,11 +1,10 @@
 """The nine cells of tuning: training, inference and data pipelines by throughput, latency and memory.
 
-Each is measured without rules, with the built-in ones, and with the template that is made for it, from a distant server
-and with nothing on the node.
+Each is measured without rules, with the built-in ones, and with its template, from a distant server and without local
+files.
 """
 
 import random
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,24 +14,23 @@ from bench.environment import Environment
 from bench.measure import MemoryWatch, drop_page_cache
 from bench.node import Node
 from bench.objects import paths
-from bench.peers import s5cmd_copy
 from bench.readers import WHOLE_BUFFER, read_epoch
 from bench.report import Row
 from bench.scale import Corpus
 from bench.systems import S5CMD, STOKER
-from stoker_api.tuning import NodeTuning
+from stoker_api.profiles.tuning import NodeTuning
 
 RULES_OFF = "Stoker, rules off"
 _PROFILE = "P20"
 _READERS = 4
-_BATCH = 64  # files of a first batch
+_BATCH = 64  # number of files in a first batch
 _SHARD_READERS = 2
 _BESIDE, _MODEL = "a-beside", "model"
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What one run came to: its throughput, and the seconds until there was something to work with."""
+    """The result of one run: its throughput, and the seconds until the first usable data."""
 
     throughput: float
     seconds: float
@@ -40,7 +38,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class CellKind:
-    """A kind of workload: the template that is made for it, the units of its figures, and one run of it."""
+    """A kind of workload: its template, the units of its figures, and one run."""
 
     name: str
     template: str
@@ -50,7 +48,7 @@ class CellKind:
 
     @property
     def choices(self) -> Mapping[str, NodeTuning]:
-        """What the node is told, by the system's name in the tables."""
+        """The node's rules, by the system's name in the tables."""
         template = f"Stoker, {self.template}"
         return {
             RULES_OFF: NodeTuning(enabled=False),
@@ -72,7 +70,7 @@ def measure(env: Environment) -> Iterator[Row]:
 
 
 def _cells(env: Environment, kind: CellKind, prefix: str) -> Iterator[Row]:
-    """Measure the three cells of a kind; each run has a node of its own, so that none finds what another left."""
+    """Measure the three cells of a kind. Each run has a new node, without files from other runs."""
     figures: dict[str, list[Figures]] = {system: [] for system in kind.choices}
     memory: dict[str, list[float]] = {system: [] for system in kind.choices}
     with env.profile(_PROFILE) as endpoint:
@@ -105,7 +103,7 @@ def _train(env: Environment, node: Node, prefix: str, tuning: NodeTuning) -> Fig
 
 
 def _infer(env: Environment, node: Node, prefix: str, tuning: NodeTuning) -> Figures:
-    """Load a model as a server does while the Dataset, of which it is the last part, is warmed up."""
+    """Load a model as a server does while the Dataset is warmed up. The model is its last part."""
     corpus = env.scale.cells.model
     start = time.monotonic()
     root = _mounted(node, prefix, tuning, eager=True) / _MODEL
@@ -130,7 +128,7 @@ def _mounted(node: Node, prefix: str, tuning: NodeTuning, *, eager: bool = False
 
 
 def _first_bytes(root: Path, corpus: Corpus) -> float:
-    """Read the first bytes of the first file; return when they were there."""
+    """Read the first bytes of the first file. Return the time of their arrival."""
     with (root / next(iter(paths(corpus)))).open("rb", buffering=0) as file:
         file.read(WHOLE_BUFFER)
     return time.monotonic()
@@ -138,14 +136,11 @@ def _first_bytes(root: Path, corpus: Corpus) -> float:
 
 def _copy(env: Environment, prefix: str) -> Row:
     """Measure a copy of the model alone: the download limit."""
-    rates, target = [], env.scratch / "copy"
     with env.profile(_PROFILE) as endpoint:
-        for _ in env.repeat("tuning: copy of the model by s5cmd"):
-            copy = s5cmd_copy(env.server, prefix, target, endpoint)
-            rates.append(env.scale.cells.model.total_bytes / 1e6 / copy.seconds)
-            shutil.rmtree(target)
+        copies = [env.copied(prefix, endpoint)[0] for _ in env.repeat("tuning: copy of the model by s5cmd")]
+    rates = tuple(env.scale.cells.model.total_bytes / 1e6 / copy.seconds for copy in copies)
     case = f"{_INFERENCE.name}, throughput, {_PROFILE}"
-    return Row("tuning", case, S5CMD, _INFERENCE.throughput, tuple(rates), RULES_OFF, "a copy, nothing is read")
+    return Row("tuning", case, S5CMD, _INFERENCE.throughput, rates, RULES_OFF, "a copy, nothing is read")
 
 
 _FIRST_BATCH = "s from the plan to the first batch"

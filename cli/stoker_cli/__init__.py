@@ -1,1 +1,1 @@
-"""The command `stoker`: what is warm, what is not, and why a pod waits. Also `kubectl stoker`."""
+"""The command line `stoker`, also available as `kubectl stoker`."""

@@ -1,7 +1,7 @@
-"""What the CLI refuses, each with the exit code that scripts can tell apart."""
+"""Errors of the CLI, with exit codes for scripts."""
 
-FAILED = 1  # the dataset failed, or a wait ran out of time
-NOT_FOUND = 3  # 2 is click's own, for wrong arguments
+FAILED = 1  # the Dataset failed, or a wait timed out
+NOT_FOUND = 3  # click uses 2 for wrong arguments
 UNREACHABLE = 4
 
 
@@ -11,3 +11,7 @@ class CliError(Exception):
     def __init__(self, message: str, exit_code: int = FAILED) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+class NodesRefusedError(CliError):
+    """The user may not read NodeCaches."""

@@ -11,24 +11,30 @@ from typing import BinaryIO
 import click
 
 from stoker_api import names
-from stoker_api.dataset import Dataset
+from stoker_api.datasets.dataset import Dataset
 from stoker_api.meta import parse_duration
-from stoker_cli import mount as mount_program
-from stoker_cli import render, rows, waiting, warm_paths
-from stoker_cli.awaited import awaited_datasets
-from stoker_cli.cluster import Cluster, Target, connect
-from stoker_cli.node_status import show_nodes
-from stoker_cli.output import OUTPUT, console, print_json, refusals
-from stoker_cli.profile import profile
-from stoker_cli.report import report
-from stoker_cli.top import top
-from stoker_cli.tuning import tuning
-from stoker_cli.warm_request import WarmRequest, check_nodes, check_taken, read_nodes
-from stoker_cli.why import dumps, explain
+from stoker_cli import render, rows
+from stoker_cli.access.cluster import Cluster, Target, connect
+from stoker_cli.dashboard.command import dashboard, dashboard_server
+from stoker_cli.datasets import waiting, warm_paths
+from stoker_cli.datasets.warm_paths import WarmRequest, check_applied, check_nodes, read_nodes
+from stoker_cli.local import mount as mount_program
+from stoker_cli.nodes.node_answers import show_nodes
+from stoker_cli.output import OUTPUT, WIDE_OUTPUT, console, print_json, refusals
+from stoker_cli.pods import release_pods
+from stoker_cli.pods.report import report
+from stoker_cli.pods.top import top
+from stoker_cli.pods.why_command import show_why
+from stoker_cli.profile.command import profile
+from stoker_cli.support.bundle_command import support_bundle
+from stoker_cli.support.completion_command import completion
+from stoker_cli.support.doctor_command import doctor
+from stoker_cli.support.validate_command import validate
+from stoker_cli.tuning.command import tuning
 
 
 def run(work: Coroutine[None, None, None]) -> None:
-    """Run one command that asks the cluster; refusals are told."""
+    """Run a command on the cluster, and print its errors."""
     with refusals():
         asyncio.run(work)
 
@@ -42,9 +48,9 @@ def run(work: Coroutine[None, None, None]) -> None:
 @click.option("-n", "--namespace", help="Default: the context's namespace.")
 @click.pass_context
 def main(context: click.Context, /, kubeconfig: Path | None, kube_context: str | None, namespace: str | None) -> None:
-    """See what training data is warm, warm it, and learn why a pod waits.
+    """Show which training data is warm, warm it, and explain why a pod waits.
 
-    Exit codes: 0 good, 1 the dataset failed or the wait ran out, 2 wrong usage, 3 not found, 4 cluster not reachable.
+    Exit codes: 0 success, 1 the Dataset failed or the wait timed out, 2 wrong usage, 3 not found, 4 no connection.
     """
     context.obj = Target(kubeconfig, kube_context, namespace)
 
@@ -53,6 +59,12 @@ main.add_command(tuning)
 main.add_command(top)
 main.add_command(profile)
 main.add_command(report)
+main.add_command(dashboard)
+main.add_command(dashboard_server)
+main.add_command(doctor)
+main.add_command(support_bundle)
+main.add_command(validate)
+main.add_command(completion)
 
 
 def with_namespace(target: Target, namespace: str | None) -> Target:
@@ -65,15 +77,13 @@ NAMESPACE = click.option("-n", "--namespace", help="Default: the context's names
 
 @main.command()
 @click.argument("dataset", required=False)
-@click.option("-A", "--all-namespaces", is_flag=True, help="Datasets of every namespace.")
-@click.option("-w", "--watch", is_flag=True, help="With DATASET: follow it until it is settled.")
-@click.option("--timeout", default="24h", show_default=True, help="How long --watch follows.")
-@click.option("--nodes", "ask", is_flag=True, help="Ask the nodes themselves: all of them, and all that each has.")
-@click.option(
-    "--node-timeout", default="10s", show_default=True, help="With --nodes: how long each may take to answer."
-)
+@click.option("-A", "--all-namespaces", is_flag=True, help="List Datasets of all namespaces.")
+@click.option("-w", "--watch", is_flag=True, help="With DATASET: follow its progress until it settles.")
+@click.option("--timeout", default="24h", show_default=True, help="Time limit of --watch.")
+@click.option("--nodes", "ask", is_flag=True, help="Query all nodes directly for complete figures.")
+@click.option("--node-timeout", default="10s", show_default=True, help="With --nodes: time limit per node.")
 @NAMESPACE
-@OUTPUT
+@WIDE_OUTPUT
 @click.pass_obj
 def status(
     target: Target,
@@ -86,11 +96,11 @@ def status(
     namespace: str | None,
     output: str,
 ) -> None:
-    """How warm Datasets are; on a terminal a moving DATASET is followed live.
+    """Show how warm Datasets are. On a terminal, the progress of DATASET is shown live.
 
-    Statuses stay small: a Dataset names 50 of its nodes and counts the others, a node tells of ten workloads. With
-    --nodes each node's sidecar is asked itself, through the API server, 32 at a time; a node that does not answer is a
-    row that says why. That takes the right to forward ports to Stoker's pods.
+    Statuses are limited in size: a Dataset lists 50 of its nodes, a node ten workloads. --nodes queries the sidecars
+    through the API server, 32 at a time, and shows an error for each node without an answer. It needs the permission
+    to forward ports to Stoker's pods.
     """
     if ask:
         run(show_nodes(with_namespace(target, namespace), dataset, _seconds(node_timeout, "--node-timeout"), output))
@@ -119,7 +129,7 @@ def _show_all(datasets: list[Dataset], namespace: str, output: str) -> None:
     if output == "json":
         print_json([dataset.wire() for dataset in datasets])
     elif datasets:
-        console().print(render.datasets(datasets))
+        console().print(render.datasets(datasets, wide=output == "wide"))
     else:
         click.echo(f"No Datasets in namespace {namespace} (-A shows all namespaces).", err=True)
 
@@ -131,31 +141,27 @@ def _show_all(datasets: list[Dataset], namespace: str, output: str) -> None:
     "--list",
     "listed",
     type=click.File("rb"),
-    help="Paths in UTF-8, one a line, behind those of the command line; - reads standard input. # begins a comment.",
+    help="Read more paths from FILE (UTF-8, one per line, # starts a comment); - reads standard input.",
 )
 @click.option(
     "--list-in-dataset",
     "list_name",
     metavar="PATH",
-    help="A file of DATASET itself that lists them, up to 200000 (spec.warm.list).",
+    help="File inside DATASET with up to 200000 paths (spec.warm.list).",
 )
 @click.option(
-    "--nodes", "nodes_named", metavar="NAME[,NAME...]", help="Just these nodes, whatever cache.replicas says."
+    "--nodes", "nodes_named", metavar="NAME[,NAME...]", help="Warm on these nodes only; replaces cache.replicas."
 )
-@click.option("--any-node", is_flag=True, help="No longer on named nodes alone.")
+@click.option("--any-node", is_flag=True, help="Clear the node names set by --nodes.")
 @click.option(
     "--pages/--no-pages",
     default=None,
-    help="Bring it into the nodes' memory too, as far as there is room; --no-pages: no longer.",
+    help="Also read the data into the memory of the nodes, if it fits; --no-pages turns this off.",
 )
-@click.option(
-    "--forecast", is_flag=True, help="Only say what it would take: bytes of the source, requests, time, cost."
-)
-@click.option("--all", "everything", is_flag=True, help="All of it again, where the spec has paths or a list.")
-@click.option(
-    "--wait", is_flag=True, help="Return when it is warm; exit code 1 when it failed or a path names nothing."
-)
-@click.option("--timeout", default="1h", show_default=True, help="How long --wait waits.")
+@click.option("--forecast", is_flag=True, help="Print the expected bytes, requests, time and cost, and fetch nothing.")
+@click.option("--all", "everything", is_flag=True, help="Warm everything; clears paths and list in the spec.")
+@click.option("--wait", is_flag=True, help="Wait until it is warm; exit code 1 if it fails or a path matches no file.")
+@click.option("--timeout", default="1h", show_default=True, help="Time limit of --wait.")
 @NAMESPACE
 @click.pass_obj
 def warm(
@@ -173,11 +179,11 @@ def warm(
     timeout: str,
     namespace: str | None,
 ) -> None:
-    """Fetch DATASET onto its nodes now, whatever its warm.policy.
+    """Fetch DATASET onto its nodes now, for any warm.policy.
 
-    With PATHs only these, in this order, and the rest as it is read: folders, files, or patterns such as
-    'train/**/*.tar' (spec.warm.paths). Without: what the spec says, which is all of it where it has no paths and no
-    list.
+    PATHs are folders, files, or patterns such as 'train/**/*.tar' (spec.warm.paths). Only they are fetched, in this
+    order; all other files are fetched when pods read them. Without PATHs, the paths or the list of the spec are
+    fetched, or everything.
     """
     with refusals():
         chosen, nodes = warm_paths.read(paths, listed), read_nodes(nodes_named, anywhere=any_node)
@@ -186,7 +192,7 @@ def warm(
         raise click.UsageError("--all takes no paths")
     request = WarmRequest(() if everything else chosen, named, nodes, pages)
     if forecast and (request.changes() or wait):
-        raise click.UsageError("--forecast is of what the spec says, and changes nothing: give it alone")
+        raise click.UsageError("--forecast excludes paths and all other options")
     if forecast:
         run(_forecast(with_namespace(target, namespace), dataset))
         return
@@ -195,12 +201,12 @@ def warm(
 
 @main.command()
 @click.argument("dataset")
-@click.option("--wait", is_flag=True, help="Return when the new version is warm; exit code 1 when it failed.")
-@click.option("--timeout", default="1h", show_default=True, help="How long --wait waits.")
+@click.option("--wait", is_flag=True, help="Wait until the new version is warm; exit code 1 if it fails.")
+@click.option("--timeout", default="1h", show_default=True, help="Time limit of --wait.")
 @NAMESPACE
 @click.pass_obj
 def refresh(target: Target, dataset: str, wait: bool, timeout: str, namespace: str | None) -> None:
-    """List the source of DATASET again; new pods get what changed."""
+    """Check the source of DATASET for changes; new pods read the new version. --wait reports whether it changed."""
     run(_refresh(with_namespace(target, namespace), dataset, wait, _seconds(timeout)))
 
 
@@ -208,7 +214,7 @@ async def _warm(target: Target, name: str, request: WarmRequest, wait: bool, tim
     async with connect(target) as cluster:
         if request.nodes:
             check_nodes(request.nodes, [cache.metadata.name for cache in await cluster.readable_node_caches()])
-        check_taken(request, await cluster.warm(name, request.changes()))
+        check_applied(request, await cluster.warm(name, request.changes()))
         await _follow(cluster, name, waiting.warm if wait else None, timeout)
 
 
@@ -219,18 +225,26 @@ async def _forecast(target: Target, name: str) -> None:
 
 async def _refresh(target: Target, name: str, wait: bool, timeout: float) -> None:
     async with connect(target) as cluster:
+        before = (await cluster.dataset(name)).status.version
         asked = await cluster.annotate(name, names.ANNOTATION_REFRESH_REQUESTED)
-        await _follow(cluster, name, waiting.refreshed(asked) if wait else None, timeout)
+        after = await _follow(cluster, name, waiting.refreshed(asked) if wait else None, timeout)
+        if after is not None:
+            click.echo(rows.what_changed(before, after))
 
 
-async def _follow(cluster: Cluster, name: str, done: waiting.Done | None, timeout: float) -> None:
-    click.echo(f"Asked for {cluster.namespace}/{name}." + ("" if done else f" Follow it with: stoker status {name}"))
-    if done:
-        try:
-            await waiting.until(lambda: cluster.dataset(name), done, console(), timeout)
-        except asyncio.CancelledError:  # Ctrl-C
-            click.echo(f"It goes on: stoker status {name} follows it, and stoker pause {name} holds it.", err=True)
-            raise
+async def _follow(cluster: Cluster, name: str, done: waiting.Done | None, timeout: float) -> Dataset | None:
+    """Print how to follow a Dataset, or follow it until it is ``done`` and return it."""
+    stoker = f"stoker -n {cluster.namespace}"
+    click.echo(f"Requested {cluster.namespace}/{name}." + ("" if done else f" Follow it with: {stoker} status {name}"))
+    if not done:
+        return None
+    try:
+        return await waiting.until(lambda: cluster.dataset(name), done, console(), timeout)
+    except asyncio.CancelledError:  # Ctrl-C
+        click.echo(
+            f"The warm-up continues. Follow it: {stoker} status {name}. Pause it: {stoker} pause {name}", err=True
+        )
+        raise
 
 
 @main.command()
@@ -238,7 +252,7 @@ async def _follow(cluster: Cluster, name: str, done: waiting.Done | None, timeou
 @NAMESPACE
 @click.pass_obj
 def pause(target: Target, dataset: str, namespace: str | None) -> None:
-    """Hold the warming of DATASET; pods go on reading."""
+    """Pause warming of DATASET. Pods can still read it."""
     run(_pause(with_namespace(target, namespace), dataset, paused=True))
 
 
@@ -247,7 +261,7 @@ def pause(target: Target, dataset: str, namespace: str | None) -> None:
 @NAMESPACE
 @click.pass_obj
 def resume(target: Target, dataset: str, namespace: str | None) -> None:
-    """Go on warming DATASET after `stoker pause`."""
+    """Resume warming of DATASET after `stoker pause`."""
     run(_pause(with_namespace(target, namespace), dataset, paused=False))
 
 
@@ -258,31 +272,51 @@ async def _pause(target: Target, name: str, paused: bool) -> None:
 
 
 @main.command()
-@click.argument("pod")
+@click.argument("name", metavar="POD|job/NAME|tj/NAME")
 @NAMESPACE
 @OUTPUT
 @click.pass_obj
-def why(target: Target, pod: str, namespace: str | None, output: str) -> None:
-    """Why POD waits, or why it landed where it did, and how it reads."""
-    run(_why(with_namespace(target, namespace), pod, output))
+def why(target: Target, name: str, namespace: str | None, output: str) -> None:
+    """Explain why a pod waits, or why it runs on its node, and how it reads its data.
 
-
-async def _why(target: Target, name: str, output: str) -> None:
-    async with connect(target) as cluster:
-        pod = await cluster.pod(name)
-        datasets = await cluster.readable_datasets(awaited_datasets(pod))
-        explanation = explain(pod, await cluster.events(pod), await cluster.mounts(pod), datasets)
-        if output == "json":
-            click.echo(dumps(explanation))
-        else:
-            console().print(render.explanation(explanation))
+    For a Job or TrainingJob, explains its first pods, held ones first.
+    """
+    run(show_why(with_namespace(target, namespace), name, output))
 
 
 @main.command()
+@click.argument("name", metavar="POD|job/NAME|tj/NAME")
+@NAMESPACE
+@click.pass_obj
+def release(target: Target, name: str, namespace: str | None) -> None:
+    """Release held pods now, even if their data is cold.
+
+    Missing data is read from the source. Needs the permission to patch pods, which the role `edit` includes. Pods that
+    are not held, and scheduling gates of other controllers, stay as they are.
+    """
+    run(_release(with_namespace(target, namespace), name))
+
+
+async def _release(target: Target, name: str) -> None:
+    async with connect(target) as cluster:
+        click.echo(await release_pods.release(cluster, name))
+
+
+@main.command("version")
 @OUTPUT
+def show_version(output: str) -> None:
+    """Show the version of this program."""
+    if output == "json":
+        print_json({"version": version("stoker")})
+    else:
+        click.echo(f"stoker, version {version('stoker')}")
+
+
+@main.command()
+@WIDE_OUTPUT
 @click.pass_obj
 def nodes(target: Target, output: str) -> None:
-    """Show what each node's cache holds."""
+    """Show the cache contents of each node."""
     run(_nodes(target, output))
 
 
@@ -292,38 +326,37 @@ async def _nodes(target: Target, output: str) -> None:
         if output == "json":
             print_json([cache.wire() for cache in caches])
         elif caches:
-            console().print(render.node_caches(caches))
+            console().print(render.node_caches(caches, wide=output == "wide"))
         else:
             click.echo(
-                "No NodeCaches yet: is the sidecar's DaemonSet running? "
-                "kubectl get pods -A -l app.kubernetes.io/name=stoker",
+                "No NodeCaches. Check the sidecars: kubectl get pods -A -l app.kubernetes.io/name=stoker",
                 err=True,
             )
 
 
-# No options of their own: the program behind them has them all, --help too.
+# The program of `stoker mount` parses all options, including --help.
 PASSED_ON = {"ignore_unknown_options": True, "help_option_names": []}
 
 
 @main.command(context_settings=PASSED_ON, add_help_option=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def mount(arguments: tuple[str, ...]) -> None:
-    """Show a bucket as a folder on this machine, without Kubernetes."""
-    mount_program.become("mount", arguments)
+    """Mount a bucket as a folder on this machine, without Kubernetes."""
+    mount_program.exec_program("mount", arguments)
 
 
 @main.command(context_settings=PASSED_ON, add_help_option=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def umount(arguments: tuple[str, ...]) -> None:
-    """End a `stoker mount`."""
-    mount_program.become("umount", arguments)
+    """Unmount a `stoker mount`."""
+    mount_program.exec_program("umount", arguments)
 
 
 @main.command(context_settings=PASSED_ON, add_help_option=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def cache(arguments: tuple[str, ...]) -> None:
-    """Drop what the kernel keeps in memory of a `stoker mount`, for benchmarks."""
-    mount_program.become("cache", arguments)
+    """Drop the kernel's caches of a `stoker mount`, for benchmarks."""
+    mount_program.exec_program("cache", arguments)
 
 
 def _seconds(text: str, option: str = "--timeout") -> float:

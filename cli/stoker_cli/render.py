@@ -6,19 +6,18 @@ from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from stoker_api.dataset import Dataset
+from stoker_api.datasets.dataset import Dataset
 from stoker_api.meta import format_bytes
-from stoker_api.node_workload import NodeWorkload
-from stoker_api.nodecache import NodeCache
+from stoker_api.node_caches.node_workload import NodeWorkload
+from stoker_api.node_caches.nodecache import NodeCache
 from stoker_cli import rows
-from stoker_cli.tuning_rows import printable
-from stoker_cli.why import PodExplanation
+from stoker_cli.output import plain
 
-BAR_WIDTH = 30  # columns; leaves room for the rest on an 80-column terminal
+BAR_WIDTH = 30  # columns; fits an 80-column terminal with the figures
 
 
 def table(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> Table:
-    """Return a plain table as kubectl prints them; what is in it may be anyone's words."""
+    """Return a table in the style of kubectl. Cells may contain untrusted text."""
     out = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         out.add_column(column, overflow="fold", no_wrap=column in ("NAME", "NODE", "PHASE"))
@@ -27,22 +26,27 @@ def table(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> Table:
     return out
 
 
-def plain(text: str) -> str:
-    """Return others' text, of several lines perhaps, without signs that a terminal would obey."""
-    return "\n".join(map(printable, text.splitlines()))
-
-
-def datasets(items: Sequence[Dataset]) -> RenderableType:
-    """Return all Datasets, a line each, and below them how much of which quota is taken."""
+def datasets(items: Sequence[Dataset], *, wide: bool = False) -> RenderableType:
+    """Return a table of Datasets, and the used quotas. ``wide``: with the version, and why each one waits or fails."""
     columns = ("NAMESPACE", "NAME", "PHASE", "FILES", "TOTAL", "CACHED%", "NODES", "SPEED", "ETA", "CLASS")
+    more = ("VERSION", "MESSAGE") if wide else ()
     lines = rows.quota_lines(items)
     return Group(
-        table(columns, (rows.dataset_row(item) for item in rows.by_name(items))), *([""] if lines else []), *lines
+        table(
+            (*columns, *more),
+            ((*rows.dataset_row(item), *(_wide_dataset(item) if wide else ())) for item in rows.by_name(items)),
+        ),
+        *([""] if lines else []),
+        *lines,
     )
 
 
+def _wide_dataset(item: Dataset) -> tuple[str, str]:
+    return item.status.version_short or rows.UNKNOWN, rows.message(item)
+
+
 def dataset(item: Dataset, caches: Sequence[NodeCache] = ()) -> RenderableType:
-    """Draw one Dataset: its sentence, its class, a bar, a line for each node, and what its pods do, as nodes say."""
+    """Return the state of a Dataset: conditions, class, progress bar, nodes and pods."""
     now = rows.progress(item)
     bar = Table.grid(padding=(0, 1))
     facts = f"{100 * now.share:3.0f} %  {format_bytes(now.done)} of {format_bytes(now.total)}"
@@ -51,37 +55,36 @@ def dataset(item: Dataset, caches: Sequence[NodeCache] = ()) -> RenderableType:
     columns = ("NODE", "PHASE", "WARM", "SHARE", "SPEED", "ETA", "MODE", "LAST ERROR")
     size = item.status.warm_paths.bytes if item.status.warm_paths is not None else item.status.bytes or 0
     nodes = table(columns, (rows.node_detail_row(node, size) for node in item.status.nodes))
-    title = f"{item.key}: {item.status.phase or 'Pending'}. {rows.message(item)}"
+    title = f"{item.key}: {item.status.shown_phase or 'Pending'}. {rows.message(item)}"
     head = (title, *rows.class_lines(item), *rows.path_lines(item), *rows.memory_lines(item), *rows.timing_lines(item))
     working = workloads(rows.readers(caches, item))
     shown = map(plain, head)
     return Group(*shown, bar, nodes, *working) if item.status.nodes else Group(*shown, *working)
 
 
-def workloads(known: Sequence[tuple[str, NodeWorkload]]) -> list[RenderableType]:
-    """Return a table of what pods do, each with its node; nothing where nothing is known."""
+def _wide_node(cache: NodeCache) -> tuple[str, str]:
+    status = cache.status
+    limits = [each.message for each in status.conditions if each.status != "True"]
+    return status.sidecar_version or rows.UNKNOWN, "; ".join(filter(None, (*limits, status.modes_message)))
+
+
+def workloads(pods: Sequence[tuple[str, NodeWorkload]]) -> list[RenderableType]:
+    """Return a table of pods with their nodes, or an empty list without pods."""
     columns = ("NODE", "POD", "TRAINING", "EPOCH", "ITEMS/S", "STALL", "ORDER", "LOSS", "SOURCE")
-    return ["", table(columns, ((node, *rows.workload_row(row)) for node, row in known))] if known else []
+    return ["", table(columns, ((node, *rows.workload_row(row)) for node, row in pods))] if pods else []
 
 
-def node_caches(caches: Sequence[NodeCache]) -> RenderableType:
-    """Return all nodes, a line each, and below them what each holds and what its pods do with it."""
+def node_caches(caches: Sequence[NodeCache], *, wide: bool = False) -> RenderableType:
+    """Return a table of nodes, their Datasets, and their pods. ``wide``: with version and limits."""
     columns = ("NODE", "READY", "DATASETS", "USED", "CAPACITY", "FREE", "WARMING", "MOUNTS", "MODES")
-    parts: list[RenderableType] = [table(columns, (rows.node_row(cache) for cache in caches))]
+    wider = ("VERSION", "MESSAGE") if wide else ()
+    cells = ((*rows.node_row(cache), *(_wide_node(cache) if wide else ())) for cache in caches)
+    parts: list[RenderableType] = [table((*columns, *wider), cells)]
     held = [(cache.metadata.name, *rows.held_row(item)) for cache in caches for item in cache.status.datasets]
     if held:
         parts += ["", table(("NODE", "DATASET", "PHASE", "WARM", "SHARE", "SPEED", "ETA", "CAME FROM"), held)]
     parts += workloads([(cache.metadata.name, item) for cache in caches for item in cache.status.workloads])
     more = rows.left_out(caches)
-    asked = ["stoker status --nodes asks the nodes themselves for all of it"] if more else []
+    asked = ["For complete figures, run: stoker status --nodes"] if more else []
     below = [*rows.memory_of_nodes(caches), *rows.unconfined(caches), *more, *asked]
     return Group(*parts, *(["", *map(plain, below)] if below else []))
-
-
-def explanation(item: PodExplanation) -> RenderableType:
-    """Return the sentences of `why`, then the events."""
-    parts: list[RenderableType] = [plain(f"pod {item.pod}: {item.state}"), *(plain(f"  {line}") for line in item.lines)]
-    if item.events:
-        events = ((event["time"], event["reason"], event["message"]) for event in item.events)
-        parts += ["", table(("TIME", "REASON", "MESSAGE"), events)]
-    return Group(*parts)

@@ -1,4 +1,4 @@
-"""Samplers whose order a node can know, and reports of what training does; plain Python where Stoker is not."""
+"""Samplers with an order that nodes can predict, and training reports. Without Stoker they work as plain Python."""
 
 from stoker_client.group_shuffle import GroupShuffleSampler
 from stoker_client.index_sequence import IndexSequence, batches

@@ -1,4 +1,4 @@
-"""A shuffle of groups of neighbouring samples: nearly as random as that of all, and far less seeking."""
+"""A shuffle of groups of neighboring samples: nearly as random as a full shuffle, with far fewer seeks."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ from itertools import accumulate
 from typing import Any
 from zlib import crc32
 
-from stoker_client.randomness import permutation, words
+from stoker_client.internal.randomness import permutation, words
 from stoker_client.sampler import EpochSampler
 
 
 class GroupShuffleSampler(EpochSampler):
-    """Shuffles groups of neighbours, and mixes the samples of ``reservoir`` groups that are open at a time.
+    """Shuffles groups of neighbors, and mixes the samples of ``reservoir`` open groups.
 
-    ``groups``: samples in each group, such as those of a chunk of one large file; or the count of each group in turn,
-    such as those of shards. The shuffled groups, each shuffled in itself, are one long line. A rank has a stretch of
-    it, which is cut in as many pieces as its reservoir has places. In each round every place gives one sample, in an
-    order that is random in each round, so that neighbours are a round apart. Places begin at different points of their
-    first group (and end with what they left of it), so that groups are opened evenly in time.
+    ``groups`` is the number of samples in each group, such as a chunk of a large file, or the sequence of group sizes,
+    such as those of shards. The groups are shuffled, and the samples in each group too. They form one line. Each rank
+    has a stretch of it, cut into as many pieces as its reservoir has places. In each round, every place yields one
+    sample, in a random order per round, so that neighbors are a round apart. Places start at different points of their
+    first group and end with its rest, so that groups open evenly in time.
 
-    At no time are more than ``reservoir`` groups of a rank open, and each is opened once, but for those at both ends of
-    a piece. Who keeps what is open, because he knows the order, reads each chunk about once; who keeps what was read
-    last does so with room for twice as many.
+    At most ``reservoir`` groups of a rank are open at a time. Each opens once, except at both ends of a piece. A cache
+    that knows the order and keeps open groups reads each chunk about once. An LRU cache needs room for twice as many.
     """
 
     _kind = "group-shuffle"
@@ -34,7 +33,7 @@ class GroupShuffleSampler(EpochSampler):
     def __init__(self, data: int | Sized, groups: int | Sequence[int], *, reservoir: int = 256, **options: Any) -> None:
         super().__init__(data, **options)
         self.reservoir = operator.index(reservoir)
-        # Where each group begins, and the end.
+        # The first sample of each group, and the end.
         self._starts = array("Q", _starts(groups, self.length))
         if self.reservoir < 1:
             raise ValueError(f"reservoir is {reservoir}: at least one group is open")
@@ -48,7 +47,7 @@ class GroupShuffleSampler(EpochSampler):
         return bisect_right(self._starts, index) - 1
 
     def sampling(self) -> dict[str, Any] | None:
-        """Return the order where the groups are of one size, but for the last."""
+        """Return the order if all groups except the last have one size."""
         said, size = super().sampling(), self._starts[1]
         alike = all(start == place * size for place, start in enumerate(self._starts[:-1]))
         if said is None or not alike or self._starts[-1] - self._starts[-2] > size:
@@ -83,7 +82,7 @@ class GroupShuffleSampler(EpochSampler):
 
 
 class _Line:
-    """All samples of an epoch in a line: the groups shuffled, and each shuffled in itself."""
+    """All samples of an epoch in a line: shuffled groups with shuffled samples."""
 
     def __init__(self, starts: array[int], seed: int, epoch: int) -> None:
         self._starts = starts
@@ -93,13 +92,13 @@ class _Line:
         self._places = array("Q", [0, *accumulate(sizes)])
 
     def piece(self, first: int, last: int, begin: int) -> Iterator[int]:
-        """Yield the samples from one place of the line to another, those from ``begin`` on first."""
+        """Yield the samples between two places of the line, starting at ``begin`` and wrapping around."""
         yield from self._between(first + begin, last)
         yield from self._between(first, first + begin)
 
     def _between(self, first: int, last: int) -> Iterator[int]:
         while first < last:
-            at = first % self._starts[-1]  # the last rank may go round
+            at = first % self._starts[-1]  # the last rank may wrap around
             place = bisect_right(self._places, at) - 1
             group = self._groups[place]
             within, size = at - self._places[place], self._places[place + 1] - self._places[place]

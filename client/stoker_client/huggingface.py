@@ -1,4 +1,4 @@
-"""For Hugging Face: datasets read in a sampler's order, and a callback for the Trainer of transformers."""
+"""Hugging Face support: datasets in a sampler's order, and a callback for the Trainer of transformers."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
-from stoker_client.guard import found, quiet
+from stoker_client.internal.guard import found, quiet
 from stoker_client.training_report import BatchMeter, TrainingReport
 
 
 def in_order(dataset: Any, sampler: Iterable[int]) -> Any:
-    """Return a ``datasets.Dataset`` of the sampler's epoch, its rows in that order. For each epoch anew."""
+    """Return a ``datasets.Dataset`` with rows in the order of the sampler's epoch. Call it for each epoch."""
     return dataset.select(list(sampler))
 
 
 def shards_in_order(dataset: Any, sampler: Iterable[int]) -> Any:
-    """Return a ``datasets.IterableDataset`` of the epoch of a sampler of its shards: ``dataset.num_shards``.
+    """Return a ``datasets.IterableDataset`` of one epoch, from a sampler of its shards (``dataset.num_shards``).
 
-    For each epoch anew. ``dataset.shuffle(buffer_size=...)`` of what it returns mixes the rows of neighbouring shards.
+    Call it for each epoch. ``dataset.shuffle(buffer_size=...)`` on the result mixes rows of neighboring shards.
     """
     shards = [dataset.shard(num_shards=dataset.num_shards, index=index) for index in sampler]
     return import_module("datasets").concatenate_datasets(shards)
@@ -34,7 +34,7 @@ def callback(report: TrainingReport | None = None, *, files: Mapping[str, Any] |
 
 
 class TrainerHooks:
-    """The hooks; between the end of a step and the begin of the next one the Trainer fetches batches."""
+    """The hooks. The Trainer fetches batches between the end of a step and the start of the next one."""
 
     def __init__(
         self, report: TrainingReport | None = None, files: Mapping[str, Any] | None = None, dataset: str = ""
@@ -47,7 +47,7 @@ class TrainerHooks:
 
     @quiet
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-        """Say the epoch; its first batch is waited for from here on."""
+        """Report the epoch, and start the wait for its first batch."""
         self._batch = 0
         epoch, epochs = int(found(state, "epoch") or 0), found(state, "num_train_epochs")
         self._report.say(split="train", epoch=epoch, epochs=None if epochs is None else int(epochs))
@@ -57,7 +57,7 @@ class TrainerHooks:
 
     @quiet
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Note that the batches of a step are there."""
+        """Record that the batches of a step have arrived."""
         self._meter.began()
 
     @quiet
@@ -70,26 +70,26 @@ class TrainerHooks:
 
     @quiet
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-        """Say loss and learning rate, where the log has them."""
+        """Report loss and learning rate if the log has them."""
         self._report.say(loss=found(logs or {}, "loss"), learning_rate=found(logs or {}, "learning_rate"))
 
     @quiet
     def on_prediction_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Say that it validates."""
+        """Report that the Trainer validates."""
         self._report.say(split="validation")
 
     @quiet
     def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Wait for training's batches again."""
+        """Start the wait for training batches again."""
         self._meter.restart()
 
     @quiet
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Say which checkpoint was written."""
+        """Report the saved checkpoint."""
         self._report.say(saved=f"{args.output_dir}/checkpoint-{state.global_step}", kind="Checkpoint")
         self._meter.restart()
 
     @quiet
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Say the last word."""
+        """Send the last report."""
         self._report.flush()

@@ -1,4 +1,4 @@
-"""An epoch as a sequence, for pipelines that ask by number; and in batches, for those that ask for nothing."""
+"""An epoch as a sequence for pipelines with random access, and in batches for iterators."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import overload
 
 
 class IndexSequence(Sequence[int]):
-    """The indices of one epoch of a sampler, by their place in it: what Grain and others take as a source."""
+    """The indices of a sampler's epoch, by position, as a source for Grain and similar libraries."""
 
     def __init__(self, sampler: Iterable[int]) -> None:
         self._indices = array("Q", sampler)
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of indices."""
         return len(self._indices)
 
     @overload
@@ -22,13 +22,13 @@ class IndexSequence(Sequence[int]):
     @overload
     def __getitem__(self, place: slice) -> list[int]: ...
     def __getitem__(self, place: int | slice) -> int | list[int]:
-        """Return the index at a place, or those of a slice."""
+        """Return the index at a place, or the indices of a slice."""
         found = self._indices[place]
         return found if isinstance(found, int) else found.tolist()
 
 
 def batches(indices: Iterable[int], size: int, *, drop_last: bool = False) -> Iterator[list[int]]:
-    """Yield the indices in lists of ``size``; the last one has what is left, or is dropped."""
+    """Yield lists of ``size`` indices. The last one is shorter, or is dropped."""
     if size < 1:
         raise ValueError(f"size is {size}: a batch has at least one sample")
     batch: list[int] = []

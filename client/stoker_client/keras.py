@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from stoker_client.guard import found, quiet
+from stoker_client.internal.guard import found, quiet
 from stoker_client.training_report import BatchMeter, TrainingReport
 
-# Backends that call on_train_batch_begin when the batch is there. TensorFlow's never did, and with Keras 3.15 JAX's
-# hands an iterator to its step (tests/integration/clients).
+# Backends that call on_train_batch_begin after the batch has arrived. TensorFlow does not, and since Keras 3.15 JAX
+# passes an iterator to its step (tests/integration/clients).
 _WITH_THE_BATCH = ("torch",)
 
 
@@ -26,10 +26,10 @@ def callback(
 ) -> Any:
     """Return a callback that reports ``fit``. Raises ImportError.
 
-    ``waits``: whether the time between batches is that for data; left out, by the backend. With TensorFlow and JAX the
-    batch is fetched within the step, where no callback sees it: the node does. ``sampler``: what ``fit`` reads in the
-    order of; it is set to each epoch as that begins, which raises what the sampler raises, and its order is said, with
-    ``batch_size``, ``files`` and ``dataset`` as in ``TrainingReport.order``.
+    ``waits`` says if the time between batches is a wait for data. Default: depends on the backend. TensorFlow and JAX
+    fetch the batch within the step, where only the node can measure it. ``sampler`` is the order that ``fit`` reads in.
+    The callback sets it to each epoch, raises its errors, and reports its order with ``batch_size``, ``files`` and
+    ``dataset`` as in ``TrainingReport.order``.
     """
     keras = sys.modules.get("keras")
     if keras is None:
@@ -54,9 +54,9 @@ class KerasHooks:
         self._waits = waits
 
     def on_epoch_begin(self, epoch: int | None = None, logs: Any = None, *_: Any) -> None:
-        """Set the sampler to the epoch, and say both; its first batch is waited for from here on."""
+        """Set the sampler to the epoch, report both, and start the wait for the first batch."""
         if self._order.get("sampler") is not None and epoch is not None:
-            # Not quietly: with a sampler that was not set all epochs would be the first.
+            # Raises errors: with an unset sampler, all epochs would be the first.
             self._order["sampler"].set_epoch(epoch)
             self._report.order(**self._order)
         self._say_epoch(epoch)
@@ -68,23 +68,23 @@ class KerasHooks:
 
     @quiet
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """Note that a batch is there."""
+        """Record that a batch has arrived."""
         if self._waits:
             self._meter.began()
 
     @quiet
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Say the batch."""
+        """Report the batch."""
         rate = found(self, "model", "optimizer", "learning_rate")
         loss = found(logs or {}, "loss")
         self._meter.ended(split="train", batch=batch, step=self._report.next_step(), loss=loss, learning_rate=rate)
 
     @quiet
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Say that it validates."""
+        """Report that Keras validates."""
         self._report.say(split="validation", batch=batch)
 
     @quiet
     def on_train_end(self, logs: Any = None) -> None:
-        """Say the last word."""
+        """Send the last report."""
         self._report.flush()

@@ -1,4 +1,4 @@
-"""A callback for Lightning, of either package name: ``Trainer(callbacks=[stoker_client.lightning.callback()])``."""
+"""A callback for Lightning under either package name: ``Trainer(callbacks=[stoker_client.lightning.callback()])``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from stoker_client.guard import found, quiet
+from stoker_client.internal.guard import found, quiet
 from stoker_client.training_report import BatchMeter, TrainingReport
 
 _PACKAGES = ("lightning.pytorch", "pytorch_lightning")
@@ -29,7 +29,7 @@ def callback(report: TrainingReport | None = None, *, files: Mapping[str, Any] |
 
 
 class LightningHooks:
-    """The hooks; of each batch Lightning tells when it has come and when the step is done."""
+    """The hooks. Lightning calls one when a batch arrives and one after its step."""
 
     def __init__(
         self, report: TrainingReport | None = None, files: Mapping[str, Any] | None = None, dataset: str = ""
@@ -41,7 +41,7 @@ class LightningHooks:
 
     @quiet
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Begin, with the rank that Lightning gave this process."""
+        """Start, with the rank from Lightning."""
         if self._report is None:
             place = {"rank": found(trainer, "global_rank"), "world_size": found(trainer, "world_size")}
             self._report = TrainingReport(framework="lightning", **place)
@@ -49,7 +49,7 @@ class LightningHooks:
 
     @quiet
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        """Say the epoch; its first batch is waited for from here on."""
+        """Report the epoch, and start the wait for its first batch."""
         most = found(trainer, "max_epochs") or -1
         self._say(split="train", epoch=found(trainer, "current_epoch"), epochs=most if most > 0 else None)
         if self._report is not None:
@@ -59,13 +59,13 @@ class LightningHooks:
 
     @quiet
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        """Note that a batch is there."""
+        """Record that a batch has arrived."""
         if self._meter is not None:
             self._meter.began()
 
     @quiet
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Say the batch."""
+        """Report the batch."""
         if self._meter is None:
             return
         optimizers = found(trainer, "optimizers") or [None]
@@ -83,24 +83,24 @@ class LightningHooks:
     def on_validation_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, *_: Any
     ) -> None:
-        """Say that it validates; not so while Lightning tries whether it could."""
+        """Report that Lightning validates, except during its sanity check."""
         if not found(trainer, "sanity_checking"):
             self._say(split="validation", batch=batch_idx)
 
     @quiet
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        """Wait for training's batches again."""
+        """Start the wait for training batches again."""
         if self._meter is not None:
             self._meter.restart()
 
     @quiet
     def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: Any) -> None:
-        """Say that a checkpoint is written."""
+        """Report that a checkpoint is being written."""
         self._say(phase="SaveCheckpoint")
 
     @quiet
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        """Say the last word."""
+        """Send the last report."""
         if self._report is not None:
             self._report.flush()
 

@@ -1,4 +1,4 @@
-"""What all samplers have: epochs, a share of each rank, and a state to go on from."""
+"""The common base of all samplers: epochs, a share for each rank, and a resumable state."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from collections.abc import Iterator, Mapping, Sized
 from itertools import islice
 from typing import Any
 
-from stoker_client.ranks import known_place, place_in_world
+from stoker_client.internal.path_order import paths_of, warn_if_unsorted
+from stoker_client.internal.ranks import known_place, place_in_world
 
 _STATE_VERSION = 1
-_PLACE = ("epoch", "world_size", "base", "position")  # of a state: where the epoch stands
+_PLACE = ("epoch", "world_size", "base", "position")  # keys of a state: the position in the epoch
 
 
 class EpochSampler(ABC):
-    """Yields the indices of one rank for one epoch; the same ones whenever seed, epoch and world are the same.
+    """Yields the indices of one rank for one epoch. They depend only on seed, epoch and world.
 
-    PyTorch takes it as a sampler of a DataLoader. ``data`` is a dataset, or its length. ``rank`` and ``world_size``:
-    left out, those of torch.distributed, or of the variables that torchrun and TrainingJobs set, whenever they are
-    asked for: Lightning begins its other processes after the sampler was made. Where the samples do not divide by the
-    ranks, some are repeated so that all ranks have as many; with ``drop_last`` some are left out.
+    PyTorch accepts it as the sampler of a DataLoader. ``data`` is a dataset or its length. ``rank`` and ``world_size``
+    default to those of torch.distributed, or of the variables that torchrun and TrainingJobs set. They are read at each
+    use, because Lightning starts its processes after creating the sampler. If the samples do not divide evenly by the
+    ranks, some are repeated so that all ranks have the same number. With ``drop_last`` some are left out.
     """
 
     _kind = ""  # its name in a state
-    _sampler = ""  # its name where orders are said, if they can be
+    _sampler = ""  # its name in reported orders; empty: no node can predict its order
 
     def __init__(
         self,
@@ -41,20 +42,22 @@ class EpochSampler(ABC):
         self._given = None if rank is None else place
         self.drop_last = bool(drop_last)
         self.epoch = 0
-        self._base = 0  # samples of the epoch, of all ranks, that were handed out to a world of another size
-        self._position = 0  # what was handed out to this rank after those
+        self._base = 0  # samples of the epoch, over all ranks, handed out to a world of another size
+        self._position = 0  # samples handed out to this rank after those
         self._resumed = False
+        self._walks = 0  # started iterations and loaded states; only the latest one counts positions
         if self.length < 1:
             raise ValueError(f"there are {self.length} samples: a sampler needs at least one")
+        warn_if_unsorted(paths_of(data))
 
     @property
     def rank(self) -> int:
-        """Which of the processes this is."""
+        """Rank of this process."""
         return self._place[0]
 
     @property
     def world_size(self) -> int:
-        """How many processes there are."""
+        """Number of processes."""
         return self._place[1]
 
     @property
@@ -62,36 +65,40 @@ class EpochSampler(ABC):
         return self._given or place_in_world(None, None)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Keep a place that is known: it may be copied into a process that loads data and is no rank.
+        """Store a known place, because the copy may run in a data loader process without a rank.
 
-        One that is not known yet is left open: Lightning's ddp_spawn copies the sampler into processes that get theirs.
+        An unknown place stays open: Lightning's ddp_spawn copies the sampler into processes that get their place later.
         """
         return {**self.__dict__, "_given": self._given or known_place()}
 
     def __len__(self) -> int:
-        """Return how many indices this rank has in a whole epoch, also where a part of it is done."""
+        """Return the number of indices of this rank in a whole epoch, also for a resumed one."""
         return self._dealt(self.length)
 
     def __iter__(self) -> Iterator[int]:
-        """Begin the epoch; after ``load_state_dict``, go on in it."""
+        """Start the epoch; after ``load_state_dict``, continue it.
+
+        A state may also be loaded before the first sample is taken, as torchdata's StatefulDataLoader does.
+        """
+        self._walks += 1
         if not self._resumed:
             self._base = self._position = 0
-        self._resumed = False
         return self._walk()
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch, from 0: another order. To be called before each; one that was resumed is not begun anew."""
+        """Select the epoch, from 0, and its order. Call it before each epoch. It does not restart a resumed epoch."""
         epoch = operator.index(epoch)
         if epoch < 0:
             raise ValueError(f"epoch is {epoch}: epochs count from 0")
         if epoch != self.epoch:
             self.epoch, self._base, self._position, self._resumed = epoch, 0, 0, False
+            self._walks += 1
 
     def state_dict(self, consumed: int | None = None) -> dict[str, Any]:
-        """Return where the epoch stands, in plain values that any checkpoint takes.
+        """Return the position in the epoch, in plain values for any checkpoint.
 
-        ``consumed``: the samples that this rank has trained on, of those that it iterates over now. A DataLoader with
-        workers takes more from its sampler than was trained on, so say it there; left out, what was handed out.
+        ``consumed`` is the number of samples that this rank has trained on in the current iteration. Set it for a
+        DataLoader with workers, which takes more from its sampler. Default: the samples handed out.
         """
         position = self._position if consumed is None else operator.index(consumed)
         if not 0 <= position <= len(self):
@@ -100,9 +107,9 @@ class EpochSampler(ABC):
         return {"version": _STATE_VERSION, **self._identity(), **dict(place)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where a sampler made in the same way was: the next iteration yields what was left of its epoch.
+        """Continue from the state of an equal sampler: the next iteration yields the rest of its epoch.
 
-        Raises ValueError with a sentence where the state is of another order.
+        Raises ValueError with a sentence if the state belongs to another order.
         """
         for name, own in {"version": _STATE_VERSION, **self._identity()}.items():
             if state.get(name) != own:
@@ -115,9 +122,10 @@ class EpochSampler(ABC):
             self._accept_world(world, position)
             base, position = min(self.length, base + position * world), 0
         self.epoch, self._base, self._position, self._resumed = epoch, base, position, True
+        self._walks += 1
 
     def sampling(self) -> dict[str, Any] | None:
-        """Return the order of the next iteration in the fields of docs/ORDERS.md; None: no node can know it."""
+        """Return the next iteration's order (docs/guides/known-orders.md), or None if no node can know it."""
         if not self._sampler:
             return None
         place = {"base": self._base, "position": self._position} if self._resumed else {}
@@ -125,24 +133,28 @@ class EpochSampler(ABC):
         return {"sampler": self._sampler, **{name: value for name, value in said.items() if value}}
 
     def _identity(self) -> dict[str, Any]:
-        """Return what decides on the order."""
+        """Return the values that determine the order."""
         return {"sampler": self._kind, "length": self.length, "seed": self.seed, "drop_last": self.drop_last}
 
     def _accept_world(self, world: int, position: int) -> None:
-        """Refuse a state of another world size, where the order depends on that; at an epoch's start it does not."""
+        """Refuse a state of another world size if the order depends on it. At an epoch's start it does not."""
         if position:
             raise ValueError(
-                f"the state is of {world} ranks in the middle of an epoch, and these are {self.world_size}: "
-                f"{self._kind} goes on with as many, or from the next epoch"
+                f"the state belongs to {world} ranks in the middle of an epoch, and the job has {self.world_size}: "
+                f"{self._kind} continues with {world} ranks, or from the next epoch"
             )
 
     def _dealt(self, count: int) -> int:
-        """Return each rank's part of so many samples."""
+        """Return each rank's share of ``count`` samples."""
         return count // self.world_size if self.drop_last else -(-count // self.world_size)
 
     def _walk(self) -> Iterator[int]:
+        self._resumed = False
+        self._walks += 1
+        walk = self._walks
         for index in islice(self._share(), self._position, None):
-            self._position += 1
+            if walk == self._walks:
+                self._position += 1
             yield index
 
     @abstractmethod

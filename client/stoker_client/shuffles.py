@@ -1,4 +1,4 @@
-"""Samplers that shuffle single samples: all of them, the warm ones first, or a share of them each epoch."""
+"""Samplers that shuffle single samples: all of them, warm ones first, or a share of them each epoch."""
 
 from __future__ import annotations
 
@@ -10,45 +10,46 @@ from fractions import Fraction
 from itertools import compress
 from typing import Any
 
-from stoker_client.randomness import permutation
+from stoker_client.internal.path_order import paths_of, warn_if_unsorted
+from stoker_client.internal.randomness import permutation
 from stoker_client.sampler import EpochSampler
-from stoker_client.warm_files import WarmFiles, paths_of
+from stoker_client.warm_files import WarmFiles
 
 _MOST_DENOMINATOR = 1000  # of a ratio
 
 
 class GlobalShuffleSampler(EpochSampler):
-    """Shuffles all samples anew in each epoch, and deals them to the ranks in turn.
+    """Shuffles all samples in each epoch, and deals them to the ranks in turn.
 
-    A state of another world size is taken too: what was left of the epoch is dealt to the ranks that there are now.
+    Accepts a state of another world size: the rest of the epoch is dealt to the current ranks.
     """
 
     _kind = "global-shuffle"
     _sampler = "stoker-shuffle"
 
     def _accept_world(self, world: int, position: int) -> None:
-        """Take every other world: the order does not depend on it."""
+        """Accept any other world, because the order does not depend on it."""
 
     def _order(self) -> array[int]:
-        """Return the epoch's samples of all ranks."""
+        """Return the epoch's samples for all ranks."""
         return permutation(self.length, "global", self.seed, self.epoch)
 
     def _share(self) -> Iterator[int]:
         order = self._order()
         first, step = self._base + self.rank, self.world_size
         for turn in range(self._dealt(len(order) - self._base)):
-            # What is repeated is what came first.
+            # Repeat the first samples.
             yield order[(first + turn * step) % len(order)]
 
 
 class WarmFirstSampler(GlobalShuffleSampler):
-    """Deals as a global shuffle does; each rank reads first what is warm where it runs, then the rest.
+    """Deals like a global shuffle. Each rank reads samples that are warm on its node first, then the rest.
 
-    ``warm`` is asked of each of the rank's samples when an epoch begins; both parts stay in their shuffled order. Left
-    out, the pod's node is asked, of a dataset like torchvision's ImageFolder or of ``paths``, the file of each sample;
-    ``dataset`` is the name of the Dataset of Stoker, where the pod has several. Where no node answers the order is the
-    plain one. Ranks may have different answers: which samples are whose does not depend on
-    them. A state holds the answers, so that an epoch goes on as it began.
+    ``warm`` is called for each of the rank's samples when an epoch starts. Both parts keep their shuffled order. By
+    default the pod's node answers, for a dataset like torchvision's ImageFolder or for ``paths``, the file of each
+    sample. ``dataset`` is the name of the Stoker Dataset, if the pod has several. Without an answer from the node, the
+    order is the plain one. Ranks may get different answers: these do not affect the samples of each rank. A state
+    stores the answers, so that an epoch continues as it started.
     """
 
     _kind = "warm-first"
@@ -66,18 +67,19 @@ class WarmFirstSampler(GlobalShuffleSampler):
         files = paths_of(data) if paths is None else paths
         if paths is not None and len(paths) != self.length:
             raise ValueError(f"there are {len(paths)} paths for {self.length} samples: give the file of each")
+        warn_if_unsorted(() if paths is None else paths)
         self._warm = warm
         self._node = WarmFiles(files if len(files) == self.length else (), dataset)
-        self._answers = b""  # of the samples of this epoch, a byte each
-        self._is_asked = False  # for the iteration that comes next
+        self._answers = b""  # for the samples of this epoch, a byte each
+        self._is_asked = False  # for the next iteration
 
     def state_dict(self, consumed: int | None = None) -> dict[str, Any]:
-        """Return where the epoch stands, with what was warm when it began."""
+        """Return the position in the epoch, with the warm samples at its start."""
         answers = b64encode(zlib.compress(self._answers)).decode() if self._answers else ""
         return {**super().state_dict(consumed), "warm": answers}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on in an epoch with the answers that it began with."""
+        """Continue an epoch with the answers from its start."""
         super().load_state_dict(state)
         self._answers = zlib.decompress(b64decode(state["warm"])) if state["warm"] else b""
 
@@ -85,18 +87,18 @@ class WarmFirstSampler(GlobalShuffleSampler):
         EpochSampler._accept_world(self, world, position)
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch; what is warm is asked anew for another one."""
+        """Select the epoch. Another epoch queries warm samples again."""
         self._is_asked = self._is_asked and epoch == self.epoch
         super().set_epoch(epoch)
 
     def sampling(self) -> dict[str, Any] | None:
-        """Return the order where it is the plain one: nothing is warm, or everything."""
+        """Return the order if it is the plain one: no sample is warm, or all are."""
         self._ask(array("Q", super()._share()), begins=not (self._resumed and self._position))
         self._is_asked = True
         return super().sampling() if len(set(self._answers)) < 2 else None
 
     def _ask(self, share: array[int], *, begins: bool) -> None:
-        """Ask what is warm when an epoch begins, and where the answers of its begin are not known."""
+        """Query warm samples when an epoch starts, or if the answers from its start are missing."""
         if begins or (self._warm is not None and len(self._answers) != len(share)):
             warm = self._node.now() if self._warm is None else self._warm
             self._answers = b"" if warm is None else bytes(bool(warm(index)) for index in share)
@@ -114,11 +116,11 @@ class WarmFirstSampler(GlobalShuffleSampler):
 
 
 class QualityRatioSampler(WarmFirstSampler):
-    """Reads a share of the samples an epoch, and another one in the next: each sample equally often, give or take 1.
+    """Reads a share of the samples in each epoch, and another share in the next. Sample counts differ by at most 1.
 
-    ``ratio``: the share, above 0 and up to 1, as the nearest fraction whose denominator is at most 1,000. Epochs of a
-    run differ in length by the number of ranks at most; no sample is repeated to fill one up. ``warm`` as in
-    WarmFirstSampler: it orders what an epoch has, and does not choose it.
+    ``ratio`` is the share, above 0 and up to 1, as the nearest fraction with a denominator of at most 1,000. Lengths of
+    epochs differ by at most the number of ranks, because no sample is repeated to fill one. ``warm`` as in
+    WarmFirstSampler: it orders the samples of an epoch, and does not choose them.
     """
 
     _kind = "quality-ratio"
@@ -134,7 +136,7 @@ class QualityRatioSampler(WarmFirstSampler):
         self._span()
 
     def __len__(self) -> int:
-        """Return how many indices this rank has in this epoch."""
+        """Return the number of indices of this rank in this epoch."""
         _, first, last = self._span()
         return (last - first) // self.world_size
 
@@ -144,14 +146,14 @@ class QualityRatioSampler(WarmFirstSampler):
         return None if said is None else {**said, "ratio": float(self.ratio)}
 
     def _identity(self) -> dict[str, Any]:
-        # With other ranks a cycle is another one, and samples would no longer come equally often.
+        # Another number of ranks changes the cycle, and samples would no longer come equally often.
         return {**super()._identity(), "ratio": str(self.ratio), "world_size": self.world_size}
 
     def _span(self) -> tuple[int, int, int]:
-        """Return the cycle of this epoch, and from where to where its share is when the cycle's order is gone round.
+        """Return the cycle of this epoch, and the bounds of its share in the repeated order of the cycle.
 
-        A cycle is so many epochs that all shares of it, each a multiple of the ranks, go round a whole number of times.
-        Raises ValueError where a rank would have nothing to read.
+        A cycle has as many epochs as its shares, each a multiple of the ranks, need to fill whole rounds. Raises
+        ValueError if a rank would have no samples.
         """
         if self.ratio * self.length < self.world_size:
             share = f"{float(self.ratio):g} of {self.length} samples"

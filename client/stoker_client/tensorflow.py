@@ -1,4 +1,4 @@
-"""For TensorFlow: an epoch of indices as a tf.data.Dataset, to map the reading of samples over."""
+"""TensorFlow support: an epoch of indices as a tf.data.Dataset, to map reads over."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 
 def index_dataset(sampler: Iterable[int]) -> Any:
-    """Return a ``tf.data.Dataset`` of the indices, int64, in the sampler's order; each iteration is one of the sampler.
+    """Return a ``tf.data.Dataset`` of int64 indices in the sampler's order. Each iteration is one of the sampler.
 
-    Such as ``index_dataset(sampler).map(read, num_parallel_calls=8, deterministic=True).batch(256).prefetch(2)``.
+    Example: ``index_dataset(sampler).map(read, num_parallel_calls=8, deterministic=True).batch(256).prefetch(2)``.
     """
     tensorflow = import_module("tensorflow")
     signature = tensorflow.TensorSpec(shape=(), dtype=tensorflow.int64)

@@ -1,4 +1,4 @@
-"""Says what a training loop does, some times a second at most, and measures what it waits for data."""
+"""Reports a training loop's progress a few times a second at most, and measures its wait for data."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
-from stoker_client.guard import found, quiet
-from stoker_client.order_text import order_text, sampler_of
-from stoker_client.ranks import place_in_world
-from stoker_client.report_socket import ReportSocket, encode
+from stoker_client.internal.guard import found, quiet
+from stoker_client.internal.order_text import order_text, sampler_of
+from stoker_client.internal.ranks import place_in_world
+from stoker_client.internal.report_socket import ReportSocket, encode
 
-_SECONDS = 1.0  # between two lines, unless there is news
-_NEWS_AT_ONCE = 5.0  # lines with news, of which one more comes back each second
-_DAY = 86_400.0  # what a line may say of seconds
-_SUMS = ("wait_seconds", "compute_seconds", "items")  # since the rank's line before
+_SECONDS = 1.0  # between two lines, except for news
+_NEWS_AT_ONCE = 5.0  # lines with news; one more is allowed each second
+_DAY = 86_400.0  # maximum of seconds in a line
+_SUMS = ("wait_seconds", "compute_seconds", "items")  # since the rank's previous line
 _NEWS = ("phase", "split", "epoch", "epochs", "saved", "loaded", "sampling")
 _NUMBERS = ("loss", "learning_rate")
 _TEXTS = {"phase": 40, "split": 40, "saved": 512, "loaded": 512, "kind": 40, "framework": 40, "sampling": 512}
@@ -25,10 +25,10 @@ Batch = TypeVar("Batch")
 
 
 class TrainingReport:
-    """What one process of a training says of itself, in the fields of docs/REPORTS.md.
+    """The reports of one training process, in the fields of docs/guides/reports.md.
 
-    Where no socket is, or nobody reads it, everything here does nothing. ``socket``: left out, the pod's. ``clock``
-    counts seconds. ``rank`` and ``world_size`` as with samplers.
+    Without a socket or a reader, all methods do nothing. ``socket`` defaults to the pod's. ``clock`` counts seconds.
+    ``rank`` and ``world_size`` are as with samplers.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class TrainingReport:
         self._given = rank, world_size
         self._framework = framework
         self._pending: dict[str, Any] = {}
-        self._told: dict[str, Any] = {}  # of what is news when it changes
+        self._told: dict[str, Any] = {}  # values of news fields that were reported last
         self._lock = Lock()
         self._last = self._refilled = clock() - _SECONDS
         self._news = _NEWS_AT_ONCE
@@ -53,29 +53,29 @@ class TrainingReport:
 
     @property
     def _place(self) -> tuple[int | None, int | None]:
-        """Rank and world size, as they are now: a report may be made before its process knows them."""
+        """The current rank and world size. The report may be created before its process knows them."""
         try:
             return place_in_world(*self._given)
-        except ValueError:  # variables that do not fit: training goes on all the same, and says no ranks
+        except ValueError:  # contradictory variables: training continues, without ranks in its reports
             return None, None
 
     @quiet
     def say(self, **said: Any) -> None:
-        """Take note, such as ``say(epoch=3, loss=loss, learning_rate=1e-3)``; a line goes out when it is time for one.
+        """Record values, such as ``say(epoch=3, loss=loss, learning_rate=1e-3)``. A line follows at the next interval.
 
-        Seconds and items add up until then, of all else the last word counts. A loss may be a tensor: it is read, which
-        makes an accelerator wait, only when a line goes out. Never raises, never waits.
+        Seconds and items add up until then. For other fields, the last value counts. A loss may be a tensor: reading it
+        makes an accelerator wait, so it is read only for a line. Never raises, never waits.
         """
-        if self._socket and self._lock.acquire(blocking=False):  # a thread that is just saying something is not awaited
+        if self._socket and self._lock.acquire(blocking=False):  # do not wait for another thread's call
             try:
-                # Of a tensor without what it was computed from: that memory is free once the step is done.
+                # Detach a tensor from its graph, so that the step can free that memory.
                 self._take({name: _detached(value) for name, value in said.items() if value is not None})
             finally:
                 self._lock.release()
 
     @quiet
     def flush(self) -> None:
-        """Send what was not sent yet, as at the end of a training. Never raises, never waits."""
+        """Send pending values, as at the end of a training. Never raises, never waits."""
         if self._socket and self._lock.acquire(blocking=False):
             try:
                 self._send()
@@ -91,10 +91,10 @@ class TrainingReport:
         files: Mapping[str, Any] | None = None,
         dataset: str = "",
     ) -> ReportedLoader[Batch]:
-        """Wrap what yields batches: it measures the seconds waited for each, and counts batches and steps.
+        """Wrap an iterable of batches. Measure the wait for each, and count batches and steps.
 
-        Of a DataLoader that trains, each epoch's order is said as ``order_of`` does. ``batch_size``: left out, that of
-        the source, if it says one.
+        For a training DataLoader, report each epoch's order like ``order_of``. ``batch_size`` defaults to that of the
+        source, if it has one.
         """
         if batch_size is None:
             batch_size = getattr(source, "batch_size", None)
@@ -114,11 +114,11 @@ class TrainingReport:
         dataset: str = "",
         epoch: int | None = None,
     ) -> None:
-        """Say in which order a PyTorch DataLoader reads in its next epoch, if that is known. Never raises.
+        """Report the order of a PyTorch DataLoader's next epoch, if it is known. Never raises.
 
-        Known are the samplers of this package, DistributedSampler and SequentialSampler of PyTorch, and those of
-        Accelerate and the Trainer of transformers that have a seed. ``files`` and ``dataset`` as in ``order``.
-        ``epoch``: what somebody sets a loader of Accelerate to after this and before its next iteration.
+        Known are the samplers of this package, DistributedSampler and SequentialSampler of PyTorch, and the seeded
+        samplers of Accelerate and the Trainer of transformers. ``files`` and ``dataset`` are as in ``order``. ``epoch``
+        is the epoch that an Accelerate loader gets after this call and before its next iteration.
         """
         sampler = sampler_of(loader, epoch)
         data, batch, workers = (found(loader, name) for name in ("dataset", "batch_size", "num_workers"))
@@ -137,11 +137,11 @@ class TrainingReport:
         files: Mapping[str, Any] | None = None,
         dataset: str = "",
     ) -> None:
-        """Say in which order a sampler reads in its next iteration: the node then has files ready. Never raises.
+        """Report the order of a sampler's next iteration, so that the node can prefetch. Never raises.
 
-        ``workers``: processes that load a batch each at the same time. ``files``: how samples lie in files, as in
-        docs/ORDERS.md; left out, ``data`` is a dataset like torchvision's ImageFolder. ``dataset``: the name of the
-        Dataset of Stoker, where the pod has several.
+        ``workers`` is the number of processes that each load a batch at the same time. ``files`` is the layout of
+        samples, as in docs/guides/known-orders.md; by default ``data`` is like torchvision's ImageFolder. ``dataset``
+        is the name of the Stoker Dataset, if the pod has several.
         """
         if not self._socket:
             return
@@ -155,18 +155,18 @@ class TrainingReport:
         return self._step
 
     def start_at(self, step: int) -> None:
-        """Count steps on from here, where a run was resumed."""
+        """Continue counting from this step in a resumed run."""
         self._step = step
 
     def _take(self, said: dict[str, Any]) -> None:
         if "split" in said and self._told.get("split", said["split"]) != said["split"]:
-            # Batches of training and of validation are counted apart, so that they are not in one line.
+            # Count batches of training and validation separately, so that no line mixes them.
             if self._pending and self._may_tell(news=True):
                 self._send()
             for name in ("batch", "step", "loss"):
                 self._pending.pop(name, None)
         back = "split" in said and "phase" not in said and self._told.pop("phase", None) is not None
-        if back:  # such as from SaveCheckpoint: what is read says the phase again
+        if back:  # such as from SaveCheckpoint; the node infers the phase from reads again
             self._pending.pop("phase", None)
         news = back or any(name in said and self._told.get(name) != said[name] for name in _NEWS)
         self._told.update({name: said[name] for name in _NEWS if name in said})
@@ -187,18 +187,18 @@ class TrainingReport:
         return True
 
     def _send(self) -> None:
-        """Send what is pending, and keep it where it cannot be sent: the next line says it as well."""
+        """Send pending values. Keep them on failure for the next line."""
         self._last = self.clock()
         always = {**dict(zip(("rank", "world_size"), self._place)), "framework": self._framework}
         line = {name: _plain(name, value) for name, value in {**always, **self._pending}.items()}
         if self._pending:
             data = encode({name: value for name, value in line.items() if value is not None})
-            if not data or self._socket.send(data):  # what no line can say is not tried for ever
+            if not data or self._socket.send(data):  # drop values that no line can hold
                 self._pending.clear()
 
 
 class ReportedLoader(Generic[Batch]):
-    """Yields the batches of another one and reports them; everything else about it is that other one's."""
+    """Yields and reports the batches of another loader, and forwards all other attributes to it."""
 
     def __init__(
         self,
@@ -215,17 +215,17 @@ class ReportedLoader(Generic[Batch]):
         self._begin = begin
 
     def __len__(self) -> int:
-        """Return how many batches the source says that it has."""
+        """Return the number of batches of the source."""
         return len(self._source)  # type: ignore[arg-type] # raises as the source does
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the source has."""
+        """Return an attribute of the source."""
         if name.startswith("__") or "_source" not in self.__dict__:
             raise AttributeError(name)
         return getattr(self._source, name)
 
     def __iter__(self) -> Iterator[Batch]:
-        """Begin the source anew; its first batch is waited for from here on."""
+        """Start the source again, and start the wait for its first batch."""
         self._begin()  # before its workers read the first batches
         meter = BatchMeter(self._report)
         for number, batch in enumerate(self._source):
@@ -236,7 +236,7 @@ class ReportedLoader(Generic[Batch]):
 
 
 class BatchMeter:
-    """Two moments of each batch: when it had come, and when the work on it was done; between them was waited."""
+    """Measures two moments of each batch: its arrival, and the end of its step. The time between is the wait."""
 
     def __init__(self, report: TrainingReport) -> None:
         self._report = report
@@ -244,15 +244,15 @@ class BatchMeter:
         self._began: float | None = None
 
     def restart(self) -> None:
-        """Count nothing of what was before now, as at the begin of an epoch."""
+        """Discard the time before now, as at the start of an epoch."""
         self._ended, self._began = self._report.clock(), None
 
     def began(self) -> None:
-        """Note that a batch is there."""
+        """Record that a batch has arrived."""
         self._began = self._report.clock()
 
     def ended(self, **said: Any) -> None:
-        """Note that the work on it is done, and report it; without ``began`` no seconds are said."""
+        """Record the end of its step, and report it. Without ``began``, the report has no seconds."""
         now, began = self._report.clock(), self._began
         if began is not None:
             said.update(wait_seconds=began - self._ended, compute_seconds=now - began)
@@ -265,7 +265,7 @@ def _detached(value: Any) -> Any:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Return a value as JSON has it, within the protocol's bounds; None for what is none."""
+    """Return a value as JSON, within the protocol's bounds; None for an invalid one."""
     if value is None:
         return None
     try:
@@ -274,5 +274,5 @@ def _plain(name: str, value: Any) -> Any:
         if name in _NUMBERS:
             return float(value)
         return min(float(value), _DAY) if name.endswith("_seconds") else operator.index(value)
-    except Exception:  # noqa: BLE001 -- a tensor's library may raise anything, and training is not to end by it
+    except Exception:  # noqa: BLE001 -- a tensor's library may raise anything
         return None

@@ -1,4 +1,4 @@
-"""What the pod's node says is warm of a dataset's files; docs/REPORTS.md says how."""
+"""The warm files of a dataset on the pod's node; docs/guides/reports.md has the format."""
 
 from __future__ import annotations
 
@@ -7,27 +7,18 @@ import os
 from array import array
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-from stoker_client.mounted_files import mount_of
+from stoker_client.internal.mounted_files import mount_of
 
 _VARIABLE = "STOKER_REPORT_SOCKET"
 _MOST_BYTES = 4 * 1024**2
 _NONE = 2**32 - 1
 
 
-def paths_of(data: Any) -> list[str]:
-    """Return the file of each sample, of a dataset as torchvision's ImageFolder is one; empty: it is none."""
-    samples = getattr(data, "samples", None)
-    if not isinstance(samples, list) or not samples or not isinstance(samples[0], tuple):
-        return []
-    return [sample[0] for sample in samples] if isinstance(samples[0][0], str) else []
-
-
 class WarmFiles:
-    """Reads the node's file. ``paths``: the file of each sample. ``dataset``: of Stoker, where the pod has several.
+    """Reads the node's file of warm bits. ``paths``: the file of each sample. ``dataset``: the Stoker Dataset.
 
-    ``folder``: left out, that of the pod's report socket.
+    ``dataset`` is needed if the pod has several. ``folder`` defaults to that of the pod's report socket.
     """
 
     def __init__(self, paths: Sequence[str], dataset: str = "", folder: Path | None = None) -> None:
@@ -39,7 +30,10 @@ class WarmFiles:
         self._numbers = array("I")
 
     def now(self) -> Callable[[int], bool] | None:
-        """Return what tells of a sample whether it is warm now; None: nobody knows. Never raises what files raise."""
+        """Return a function that says if a sample is warm now, or None without a node's answer.
+
+        Suppresses file errors.
+        """
         try:
             header, bits = self._read()
             if header != self._header or not self._numbers:
@@ -52,7 +46,7 @@ class WarmFiles:
     def _read(self) -> tuple[bytes, bytes]:
         """Return header and bits. Raises OSError and ValueError."""
         if self._folder is None or not self._paths:
-            raise ValueError("no node tells what is warm")
+            raise ValueError("no node lists warm files")
         found = [self._folder / f"{self._dataset}.warm"] if self._dataset else list(self._folder.glob("*.warm"))
         if len(found) != 1:
             raise ValueError("it is not known which Dataset is meant: say dataset=")
@@ -61,7 +55,7 @@ class WarmFiles:
         return header, bits
 
     def _numbered(self, folders: Sequence[tuple[str, int]]) -> array[int]:
-        """Return the number of each sample's file in the node's order; ``_NONE``: it is not known. Raises OSError."""
+        """Return the number of each sample's file in the node's order, or ``_NONE`` if unknown. Raises OSError."""
         mount, _ = mount_of(str(Path(self._paths[0]).parent))
         samples: dict[str, list[int]] = {}
         for index, path in enumerate(self._paths):
@@ -76,7 +70,7 @@ class WarmFiles:
             at, below = mount_of(folder)
             first, count = firsts.get(below, (0, 0)) if at == mount else (0, 0)
             names = _names(folder)
-            if len(names) == count:  # else it is another folder than the node means
+            if len(names) == count:  # otherwise the node means another folder
                 places = {name: first + place for place, name in enumerate(names)}
                 for index in indices:
                     numbers[index] = places.get(os.fsencode(os.path.split(self._paths[index])[1]), _NONE)

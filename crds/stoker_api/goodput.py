@@ -1,4 +1,4 @@
-"""What a job made of its time: what nodes measured of each of its pods, summed up so that none counts twice. Pure."""
+"""A job's goodput: sums of what nodes measured of each pod, with each pod counted once. Pure."""
 
 from collections.abc import Iterable
 from typing import Annotated
@@ -13,50 +13,81 @@ _ATOMIC = {"x-kubernetes-list-type": "atomic"}
 MOST_ENDED = 32  # pods of one NodeCache
 MOST_COUNTED = 2000  # pods of one job
 MOST_AWAITED = 100
-_UID_CHARACTERS = 8
+UID_CHARACTERS = 8
+MOST_REASON = 160  # characters of the reason for a missing figure
 NOT_MEASURED = "not measured"
 
 _Bytes = Annotated[int | None, Field(json_schema_extra=_INT64, ge=0)]
 _Seconds = Annotated[float | None, Field(ge=0, allow_inf_nan=False)]
 
 
-class EndedPod(Model):
-    """What a node measured of a pod from its first mount of a Dataset to its last one's end.
+_Word = Annotated[str, Field(max_length=40)]
+_Reason = Annotated[str, Field(max_length=MOST_REASON)]
 
-    A figure that is absent was not measured, which is something else than 0. ``savedSeconds`` is of one GPU of it.
+
+class LastReport(Model):
+    """The last values that a pod reported about its training. An absent value was not reported."""
+
+    phase: _Word = ""
+    epoch: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
+    epochs: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
+    step: Annotated[int | None, Field(json_schema_extra=_INT64)] = None
+    loss: _Word = ""
+    mean_loss: _Word = ""
+    learning_rate: Annotated[float | None, Field(allow_inf_nan=False)] = None
+    checkpoint: Annotated[str, Field(max_length=256)] = ""
+
+
+class EndedPod(Model):
+    """A node's measurements of a pod, from its first mount of a Dataset to its last unmount.
+
+    An absent figure was not measured, which is different from 0. ``savedSeconds`` is the time of one of its GPUs.
     """
 
     pod: Annotated[str, Field(description="namespace/name.", max_length=320)]
     uid: Annotated[str, Field(max_length=64)]
-    job: Annotated[str, Field(description="What made it, as its spec tells.", max_length=253)] = ""
-    gpus: Annotated[int | None, Field(description="That its spec asks for; absent: none, or not known.", ge=1)] = None
+    job: Annotated[str, Field(description="The object that created the pod, from the pod's spec.", max_length=253)] = ""
+    gpus: Annotated[int | None, Field(description="GPUs that its spec requests. Absent: none, or unknown.", ge=1)] = (
+        None
+    )
     mounted_at: Annotated[str, Field(json_schema_extra={"format": "date-time"}, max_length=40)] = ""
     ended_at: Annotated[str, Field(json_schema_extra={"format": "date-time"}, max_length=40)] = ""
-    mounted_seconds: Annotated[_Seconds, Field(description="From its first mount to its last one's end.")] = None
-    data_bytes: Annotated[_Bytes, Field(description="Of the versions that it had mounted.")] = None
-    warm_bytes: Annotated[_Bytes, Field(description="What of them lay on the node's disk when it mounted them.")] = None
+    mounted_seconds: Annotated[_Seconds, Field(description="Time from its first mount to its last unmount.")] = None
+    data_bytes: Annotated[_Bytes, Field(description="Size of the versions that it mounted.")] = None
+    warm_bytes: Annotated[
+        _Bytes, Field(description="Bytes of these that were on the node's disk when it mounted them.")
+    ] = None
     origin_bytes: Annotated[
         _Bytes,
-        Field(description="That came from the source meanwhile; shared equally by pods that have the same mounted."),
+        Field(
+            description="Bytes from the source during that time. Pods that mount the same version share them equally."
+        ),
     ] = None
-    peer_bytes: Annotated[_Bytes, Field(description="The same from other nodes.")] = None
-    watched_seconds: Annotated[_Seconds, Field(description="In which its stall was known.")] = None
-    stalled_seconds: Annotated[_Seconds, Field(description="Of these, in which it waited for data.")] = None
-    stall_source: Annotated[str, Field(description="What told most of that, as in workloads.", max_length=40)] = ""
+    peer_bytes: Annotated[_Bytes, Field(description="Bytes from other nodes during that time.")] = None
+    watched_seconds: Annotated[_Seconds, Field(description="Time in which its stall was measured.")] = None
+    stalled_seconds: Annotated[_Seconds, Field(description="Part of watchedSeconds in which it waited for data.")] = (
+        None
+    )
+    stall_source: Annotated[
+        str, Field(description="What measured most of the stall, as in workloads.", max_length=40)
+    ] = ""
+    stall_missing: Annotated[_Reason | None, Field(description="Why its stall was not measured.")] = None
     saved_seconds: Annotated[
-        _Seconds, Field(description="Time in which warmBytes that it read would have come from the source.")
+        _Seconds, Field(description="Time that fetching the warm bytes it read from the source would have taken.")
     ] = None
+    saved_missing: Annotated[_Reason | None, Field(description="Why savedSeconds was not measured.")] = None
+    last: Annotated[LastReport | None, Field(description="Its last report. Absent: it reported nothing.")] = None
 
 
 class AwaitedPod(Model):
-    """A pod that has ended, and of which its node has not told yet."""
+    """A pod that has ended, and whose node has not reported it yet."""
 
     uid: Annotated[str, Field(max_length=64)]
     node: Annotated[str, Field(max_length=253)]
 
 
 class MeasuredPods(Model):
-    """Of how many pods each figure was measured."""
+    """The number of pods for which each figure was measured."""
 
     warm: int = 0
     origin: int = 0
@@ -67,39 +98,51 @@ class MeasuredPods(Model):
 
 
 class Goodput(Model):
-    """What became of a job's time, summed up over its pods. A figure that is absent was not measured of any of them."""
+    """How a job used its time, summed over its pods. An absent figure was not measured for any pod."""
 
     message: Annotated[str, Field(description="The figures in a sentence.", max_length=512)] = ""
-    complete: Annotated[bool, Field(description="The job has ended, and what nodes have to say is in it.")] = False
-    pods: Annotated[int, Field(description="Of which nodes have told.", ge=0)] = 0
-    missed: Annotated[int, Field(description="That have ended, and of which no node has told.", ge=0)] = 0
-    measured: Annotated[MeasuredPods, Field(description="Of how many pods each figure was measured.")] = MeasuredPods()
+    complete: Annotated[bool, Field(description="The job has ended, and all node reports are included.")] = False
+    pods: Annotated[int, Field(description="Pods that nodes have reported.", ge=0)] = 0
+    missed: Annotated[int, Field(description="Pods that ended and that no node has reported.", ge=0)] = 0
+    measured: Annotated[MeasuredPods, Field(description="Number of pods for which each figure was measured.")] = (
+        MeasuredPods()
+    )
     held_seconds: Annotated[
-        _Seconds, Field(description="The longest that a pod was held at Stoker's scheduling gate.")
+        _Seconds, Field(description="The longest time that Stoker's scheduling gate held a pod.")
     ] = None
-    data_bytes: Annotated[_Bytes, Field(description="That its pods had mounted, of those with warmBytes.")] = None
-    warm_bytes: Annotated[_Bytes, Field(description="What of that was on their nodes' disks at their start.")] = None
-    origin_bytes: Annotated[_Bytes, Field(description="That came from the source while they ran.")] = None
-    peer_bytes: Annotated[_Bytes, Field(description="That came from other nodes while they ran.")] = None
-    watched_seconds: Annotated[_Seconds, Field(description="Of its pods, in which their stall was known.")] = None
-    stalled_seconds: Annotated[_Seconds, Field(description="Of these, in which they waited for data.")] = None
-    stall_source: Annotated[str, Field(max_length=40)] = ""
-    gpu_hours: Annotated[_Seconds, Field(description="GPUs that its pods asked for, times hours.")] = None
-    saved_seconds: Annotated[_Seconds, Field(description="That its pods did not wait for bytes that were there.")] = (
+    data_bytes: Annotated[
+        _Bytes, Field(description="Size of the data that its pods mounted, for pods with warmBytes.")
+    ] = None
+    warm_bytes: Annotated[
+        _Bytes, Field(description="Part of dataBytes that was on the nodes' disks at their start.")
+    ] = None
+    origin_bytes: Annotated[_Bytes, Field(description="Bytes from the source while they ran.")] = None
+    peer_bytes: Annotated[_Bytes, Field(description="Bytes from other nodes while they ran.")] = None
+    watched_seconds: Annotated[_Seconds, Field(description="Time of its pods in which their stall was measured.")] = (
         None
     )
-    saved_gpu_hours: Annotated[_Seconds, Field(description="The same times the GPUs of each pod.")] = None
+    stalled_seconds: Annotated[_Seconds, Field(description="Part of watchedSeconds in which they waited for data.")] = (
+        None
+    )
+    stall_source: Annotated[str, Field(max_length=40)] = ""
+    stall_missing: Annotated[_Reason, Field(description="Why no stall was measured, for the first such pod.")] = ""
+    gpu_hours: Annotated[_Seconds, Field(description="GPUs that its pods requested, times hours.")] = None
+    saved_seconds: Annotated[_Seconds, Field(description="Time that its pods saved by finding bytes on the disk.")] = (
+        None
+    )
+    saved_gpu_hours: Annotated[_Seconds, Field(description="savedSeconds times the GPUs of each pod, in hours.")] = None
+    saved_missing: Annotated[_Reason, Field(description="Why savings were not measured, for the first such pod.")] = ""
     counted: Annotated[
-        tuple[Annotated[str, Field(max_length=_UID_CHARACTERS)], ...],
+        tuple[Annotated[str, Field(max_length=UID_CHARACTERS)], ...],
         Field(
-            description="Beginnings of the UIDs of the pods that are in it.",
+            description="Beginnings of the UIDs of the counted pods.",
             max_length=MOST_COUNTED,
             json_schema_extra=_ATOMIC,
         ),
     ] = ()
     awaited: Annotated[
         tuple[AwaitedPod, ...],
-        Field(description="Pods of which a node is to tell yet.", max_length=MOST_AWAITED, json_schema_extra=_ATOMIC),
+        Field(description="Pods whose node has not reported yet.", max_length=MOST_AWAITED, json_schema_extra=_ATOMIC),
     ] = ()
 
     @property
@@ -117,19 +160,19 @@ class Goodput(Model):
         return min(1.0, self.stalled_seconds / self.watched_seconds)
 
     def has(self, uid: str) -> bool:
-        """Return whether the pod of this UID is in it."""
+        """Return True if the pod with this UID is counted."""
         return short_uid(uid) in self.counted
 
 
 def short_uid(uid: str) -> str:
-    """Return what is remembered of a pod's UID."""
-    return uid[:_UID_CHARACTERS]
+    """Return the part of a pod's UID that ``counted`` stores."""
+    return uid[:UID_CHARACTERS]
 
 
 def goodput(before: Goodput | None, ended: Iterable[EndedPod], held_seconds: Iterable[float] = ()) -> Goodput:
-    """Return the sum over pods: ``before``, and those of ``ended`` that are not in it yet.
+    """Return the sum of ``before`` and the pods of ``ended`` that it does not count yet.
 
-    ``held_seconds``: for how long pods were held, of those that were released; the longest counts.
+    ``held_seconds`` are the hold times of released pods. The longest one counts.
     """
     total = before or Goodput()
     seen = set(total.counted)
@@ -143,7 +186,7 @@ def goodput(before: Goodput | None, ended: Iterable[EndedPod], held_seconds: Ite
 
 
 def _with_pod(total: Goodput, pod: EndedPod) -> Goodput:
-    """Add a pod. What was not measured of it is not added as 0: it is not counted in ``measured`` either."""
+    """Add a pod. An unmeasured figure adds nothing, and ``measured`` does not count it."""
     warm = pod.warm_bytes is not None and pod.data_bytes is not None
     stall = bool(pod.watched_seconds) and pod.stalled_seconds is not None
     hours = _times(pod.gpus, pod.mounted_seconds)
@@ -172,12 +215,14 @@ def _with_pod(total: Goodput, pod: EndedPod) -> Goodput:
         "measured": measured,
         "counted": (*total.counted, short_uid(pod.uid)),
         "stall_source": total.stall_source or (pod.stall_source if stall else ""),
+        "stall_missing": total.stall_missing or pod.stall_missing or "",
+        "saved_missing": total.saved_missing or pod.saved_missing or "",
     }
     return total.model_copy(update=sums | kept)
 
 
 def _sum(before: float | None, more: float | None) -> float | None:
-    """Add; None is not measured. Fractions are cut to a thousandth, so that a status does not grow digits."""
+    """Add two figures. None means not measured. Fractions are rounded to a thousandth to keep the status short."""
     if before is None or more is None:
         return before if more is None else more
     total = before + more
@@ -185,15 +230,15 @@ def _sum(before: float | None, more: float | None) -> float | None:
 
 
 def _times(gpus: int | None, seconds: float | None) -> float | None:
-    """Return GPU-hours; None where there are no GPUs that are known of."""
+    """Return GPU-hours, or None if the number of GPUs is unknown."""
     return None if gpus is None or seconds is None else round(gpus * seconds / 3600, 4)
 
 
 def saved_seconds(warm_bytes: int, read_share: float, bytes_per_second: float | None) -> float | None:
-    """Return the time in which bytes that were warm would have come from the source; None: not measured.
+    """Return the time that fetching the warm bytes from the source would have taken; None if it was not measured.
 
-    ``read_share``: 0 to 1, of the files that were read. ``bytes_per_second``: the best rate from the source that this
-    node has seen.
+    ``read_share`` is the share of files that were read, 0 to 1. ``bytes_per_second`` is the best rate from the source
+    that this node has measured.
     """
     if not warm_bytes:
         return 0.0
@@ -204,9 +249,22 @@ def sentence(total: Goodput) -> str:
     """Write ``held 42s, 100 % warm at start, stalled 1.2 % of the time, saved about 0.8 GPU-hours``."""
     held = "hold " + NOT_MEASURED if total.held_seconds is None else f"held {format_duration(total.held_seconds)}"
     warm = f"warm share {NOT_MEASURED}" if total.warm_share is None else f"{warm_words(total)} warm at start"
-    stalled = f"stall {NOT_MEASURED}" if total.stall_share is None else f"stalled {stall_words(total)} of the time"
     of = f" (of {total.pods} of {total.pods + total.missed} pods)" if total.missed else ""
-    return f"{held}, {warm}, {stalled}, {_saved(total)}{of}"
+    return f"{held}, {warm}, {_stalled_and_saved(total)}{of}"
+
+
+def _stalled_and_saved(total: Goodput) -> str:
+    if total.stall_share is None and total.saved_seconds is None:
+        return f"stall and savings {NOT_MEASURED}" + because(total.stall_missing)
+    stalled = f"stalled {stall_words(total)} of the time"
+    if total.stall_share is None:
+        stalled = f"stall {NOT_MEASURED}" + because(total.stall_missing)
+    return f"{stalled}, {_saved(total)}"
+
+
+def because(reason: str) -> str:
+    """Return the reason in parentheses after a space, or an empty string."""
+    return f" ({reason})" if reason else ""
 
 
 def _saved(total: Goodput) -> str:
@@ -214,7 +272,7 @@ def _saved(total: Goodput) -> str:
         return f"saved about {total.saved_gpu_hours:.1f} GPU-hours"
     if total.saved_seconds is not None:
         return f"saved about {format_duration(total.saved_seconds)} of its pods' time"
-    return f"what it saved {NOT_MEASURED}"
+    return f"savings {NOT_MEASURED}"
 
 
 def warm_words(total: Goodput) -> str:
@@ -228,5 +286,5 @@ def stall_words(total: Goodput) -> str:
 
 
 def bytes_words(count: int | None) -> str:
-    """Write bytes, or that they were not measured."""
+    """Format a number of bytes, or say that it was not measured."""
     return NOT_MEASURED if count is None else format_bytes(count)

@@ -16,52 +16,74 @@ DATASET_CLASSES_PLURAL = "datasetclasses"
 TUNING_PROFILES_PLURAL = "tuningprofiles"
 
 # Labels.
-LABEL_MANAGED = f"{GROUP}/managed"  # on pods that the webhook has changed: what the operator watches
-LABEL_DATASET = f"{GROUP}/dataset"  # on the PersistentVolume and claim made for a Dataset
+LABEL_MANAGED = f"{GROUP}/managed"  # on pods that the webhook changed; the operator watches these
+LABEL_DATASET = f"{GROUP}/dataset"  # on the PersistentVolume and claim for a Dataset
 LABEL_DATASET_NAMESPACE = f"{GROUP}/dataset-namespace"
 LABEL_TRAINING_JOB = f"{GROUP}/training-job"
 LABEL_GANG = f"{GROUP}/gang"  # pods with the same value (in one namespace) are released together
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGED_BY = "stoker"
 
-# Annotations that users write on a pod (or on a pod template).
+# Annotations that users write on a pod or a pod template.
 ANNOTATION_DATASETS = f"{GROUP}/datasets"
 ANNOTATION_SCHEDULING = f"{GROUP}/scheduling"
 ANNOTATION_MAX_WAIT = f"{GROUP}/max-wait"
 ANNOTATION_CONTAINERS = f"{GROUP}/containers"
-ANNOTATION_REPORT = f"{GROUP}/report"  # "false": the pod gets no way to report what it does
-ANNOTATION_GANG_SIZE = f"{GROUP}/gang-size"  # how many of its gang are released together; TrainingJobs write it
-ANNOTATION_SAMPLING = f"{GROUP}/sampling"  # JSON, see stoker_api.sampling: in which order the pod reads its samples
+ANNOTATION_REPORT = f"{GROUP}/report"  # "false": the pod gets no report socket
+ANNOTATION_GANG_SIZE = f"{GROUP}/gang-size"  # number of gang pods that are released together; TrainingJobs write it
+ANNOTATION_SAMPLING = (
+    f"{GROUP}/sampling"  # JSON, see stoker_api.jobs.sampling: in which order the pod reads its samples
+)
 
-# The annotation that an administrator writes on a DatasetClass, as on a StorageClass; and where kubectl finds it.
+# All user annotations on pods and pod templates. The chart's admission hints list the same ones.
+USER_ANNOTATIONS = (
+    ANNOTATION_DATASETS,
+    ANNOTATION_SCHEDULING,
+    ANNOTATION_MAX_WAIT,
+    ANNOTATION_CONTAINERS,
+    ANNOTATION_REPORT,
+    ANNOTATION_GANG_SIZE,
+    ANNOTATION_SAMPLING,
+)
+
+# Administrators set this on a DatasetClass, like on a StorageClass; and its path for kubectl.
 ANNOTATION_DEFAULT_CLASS = f"datasetclass.{GROUP}/is-default-class"
 DEFAULT_CLASS_PATH = r".metadata.annotations.datasetclass\.stoker\.dev/is-default-class"
 
-# The annotation that an administrator writes on a NodeCache, with the value Off: nobody looks at what that node's pods
-# read.
+# Administrators set this on a NodeCache. Off: Stoker does not observe the reads of pods on the node.
 ANNOTATION_OBSERVE = f"{GROUP}/observe"
-# The same for tuning: nothing is turned on that node.
+# The same for tuning. Off: Stoker changes no setting on the node.
 ANNOTATION_TUNING = f"{GROUP}/tuning"
+# The same for peers. Off: the node gets no certificate and exchanges no files with other nodes.
+ANNOTATION_PEERS = f"{GROUP}/peers"
 
-# What an AdmissionCheck of Kueue's names to be answered by Stoker, and the annotation that an administrator writes on
-# it: within what time data has to be warm.
+# The controller name of Stoker in a Kueue AdmissionCheck, and the annotation that an administrator writes on the check:
+# the time limit for warm data.
 KUEUE_CONTROLLER = f"{GROUP}/data-warm"
 ANNOTATION_WARM_WITHIN = f"{GROUP}/warm-within"
 
 # Annotations that Stoker writes.
-ANNOTATION_TEMPLATE_HASH = f"{GROUP}/template-hash"  # on a TrainingJob's Job: of what it was made from
-ANNOTATION_WAITING = f"{GROUP}/waiting"  # on a held pod: why it waits, a sentence; its Dataset says how far it is
-# On a pod that other scheduling gates hold too: since when Stoker's is the last one, RFC 3339; empty until then.
+ANNOTATION_TEMPLATE_HASH = f"{GROUP}/template-hash"  # on a TrainingJob's Job: hash of its source
+ANNOTATION_WAITING = f"{GROUP}/waiting"  # on a held pod: why it waits, in a sentence; its Dataset shows the progress
+# On a pod with several scheduling gates: the time since which Stoker's is the last one, RFC 3339. Empty until then.
 ANNOTATION_HELD_SINCE = f"{GROUP}/held-since"
-# On pods of a job that waited in a queue for its data: since when and until when, see core/earlier_wait.py.
+# On pods of a job that queued for its data: start and end of that wait; see core/views/earlier_wait.py.
 ANNOTATION_WAITED = f"{GROUP}/waited"
-ANNOTATION_RELEASED = f"{GROUP}/released"  # on a released pod: JSON, see stoker_api.release.ReleaseRecord
+ANNOTATION_RELEASED = f"{GROUP}/released"  # on a released pod: JSON, see stoker_api.datasets.release.ReleaseRecord
+# All annotations that Stoker writes on pods and Jobs.
+OWN_ANNOTATIONS = (
+    ANNOTATION_WAITING,
+    ANNOTATION_HELD_SINCE,
+    ANNOTATION_WAITED,
+    ANNOTATION_RELEASED,
+    ANNOTATION_TEMPLATE_HASH,
+)
 ANNOTATION_WARM_REQUESTED = f"{GROUP}/warm-requested"  # on a Dataset: RFC 3339 time of `stoker warm`
 ANNOTATION_REFRESH_REQUESTED = f"{GROUP}/refresh-requested"  # on a Dataset: RFC 3339 time of `stoker refresh`
 
-# A taint of nodes that have no sidecar yet: set by whoever makes nodes, taken off by the operator.
+# A taint of nodes without a sidecar yet. The node provisioner sets it, and the operator removes it.
 TAINT_AGENT_NOT_READY = "stoker.dev/agent-not-ready"
-TAINT_LEAVING = "stoker.dev/leaving"  # set by people: the node is about to go, its data moves to others
+TAINT_LEAVING = "stoker.dev/leaving"  # set by people: the node is about to leave, and its data moves to other nodes
 GATE_WARM = f"{GROUP}/warm"
 FINALIZER = f"{GROUP}/cleanup"
 
@@ -69,9 +91,10 @@ FINALIZER = f"{GROUP}/cleanup"
 CSI_DRIVER = "csi.stoker.dev"
 CSI_ATTRIBUTE_DATASET = "dataset"
 CSI_ATTRIBUTE_DATASET_NAMESPACE = "datasetNamespace"
-CSI_ATTRIBUTE_VERSION = "version"  # the digest that the pod mounts; absent: the current one at the mount
-CSI_ATTRIBUTE_REPORT = "report"  # "true": the folder in which the pod reports, and no Dataset
-# What the webhook read in the pod's spec, for tuning: see stoker_api.pod_hints.
+CSI_ATTRIBUTE_VERSION = "version"  # digest of the version that the pod mounts; absent: the current one at mount time
+CSI_ATTRIBUTE_USER_NAMESPACE = "userNamespace"  # "true": the pod has hostUsers: false
+CSI_ATTRIBUTE_REPORT = "report"  # "true": a volume with the report socket, not a Dataset
+# Hints that the webhook reads from the pod's spec, for tuning: see stoker_api.jobs.pod_hints.
 CSI_ATTRIBUTE_HINT_FRAMEWORK = "hintFramework"
 CSI_ATTRIBUTE_HINT_FRAMEWORK_SOURCE = "hintFrameworkSource"
 CSI_ATTRIBUTE_HINT_BATCH_SIZE = "hintBatchSize"
@@ -83,7 +106,7 @@ CSI_POD_NAMESPACE = "csi.storage.k8s.io/pod.namespace"
 CSI_POD_UID = "csi.storage.k8s.io/pod.uid"
 CSI_EPHEMERAL = "csi.storage.k8s.io/ephemeral"
 
-# Where a pod finds the socket to which it reports, and the variable that says so (docs/REPORTS.md).
+# The report socket in a pod, and the variable with its path (docs/guides/reports.md).
 REPORT_FOLDER = "/run/stoker"
 REPORT_SOCKET = f"{REPORT_FOLDER}/report.sock"
 REPORT_VARIABLE = "STOKER_REPORT_SOCKET"
@@ -94,27 +117,30 @@ SECRET_SECRET_ACCESS_KEY = "AWS_SECRET_ACCESS_KEY"
 SECRET_SESSION_TOKEN = "AWS_SESSION_TOKEN"  # optional
 SECRET_CA_CERTIFICATE = "ca.crt"  # optional: PEM bundle that signs the endpoint's certificate
 
-# The annotation that EKS users know: the role that web identity assumes.
+# EKS's annotation: the role that web identity assumes.
 ANNOTATION_ROLE_ARN = "eks.amazonaws.com/role-arn"
 WEB_IDENTITY_AUDIENCE = "sts.amazonaws.com"
 
-# RBAC that the operator makes in a Dataset's namespace: a Role for each Secret and ServiceAccount that Datasets there
+# RBAC that the operator creates in a Dataset's namespace: a Role for each Secret and ServiceAccount that Datasets there
 # name, bound to the accounts of the nodes that have these Datasets.
 CREDENTIALS_PREFIX = "stoker-credentials-"
-# An earlier version's: all that a namespace's Datasets name, for all nodes.
+# Earlier releases used one Role for all credentials of a namespace and all nodes.
 CREDENTIALS_ROLE = "stoker-sidecar-credentials"
-LABEL_NODE_ACCOUNT = f"{GROUP}/node-account"  # on sidecars' pods that read credentials in the name of their node
+LABEL_NODE_ACCOUNT = f"{GROUP}/node-account"  # on pods of sidecars that read credentials with their node's account
 
 
 def node_accounts_namespace(installed_in: str) -> str:
-    """Name the namespace of the nodes' ServiceAccounts, each named like its node; ``installed_in`` is Stoker's own."""
+    """Return the namespace of the nodes' ServiceAccounts. ``installed_in`` is Stoker's namespace.
+
+    Each account has the name of its node.
+    """
     return f"{installed_in}-nodes"
 
 
-# By what sidecars know each other when they exchange manifests: a Secret beside Stoker, which the operator makes, and
-# the name in the certificate that is in it.
-PEER_SECRET = "stoker-peer-tls"
-PEER_NAME = "stoker-peer"
+# A Secret with the authority that signs node certificates, and its key. Only the operator reads it.
+PEER_AUTHORITY_SECRET = "stoker-peer-ca"
+# The certificate that all sidecars of earlier releases share. This release neither creates, reads nor accepts it.
+EARLIER_PEER_SECRET = "stoker-peer-tls"
 
 
 class ConditionType(StrEnum):
@@ -126,27 +152,29 @@ class ConditionType(StrEnum):
     READY = "Ready"
     DEGRADED = "Degraded"
     DELETION_BLOCKED = "DeletionBlocked"
-    LIMITED = "Limited"  # Dataset: True while its class gives it less than it asks for
-    PATHS_FOUND = "PathsFound"  # Dataset: False while a path of warm.paths, or a line of warm.list, names nothing
-    NODES_FOUND = "NodesFound"  # Dataset: False while a node of warm.nodes cannot be warmed on
-    MOVING = "Moving"  # Dataset: while a node that holds it is about to go, whether others do not have it whole yet
-    PAGES_WARM = "PagesWarm"  # Dataset: whether its nodes have brought what is warm into their page cache, as asked
-    MEMORY_PINNED = "MemoryPinned"  # Dataset: whether what cache.memory asks for stays in the memory of its nodes
-    ON_TIME = "OnTime"  # Dataset: whether it is warm by warm.deadline, at the rates that its nodes measure
-    SOURCE_SLOWED = "SourceSlowed"  # Dataset: True while its bucket is asked for less, since it answered SlowDown
-    TUNED = "Tuned"  # Dataset, TrainingJob: False while the profile or template that it has is not in force
-    RECONCILED = "Reconciled"  # Dataset: False while something that the operator writes for it is not taken
-    CACHE_FOLDERS = "CacheFolders"  # NodeCache: whether all its cache folders are in service and have room
+    LIMITED = "Limited"  # Dataset: True while its class gives it less than it requests
+    PATHS_FOUND = "PathsFound"  # Dataset: False while a path of warm.paths, or a line of warm.list, matches no file
+    NODES_FOUND = "NodesFound"  # Dataset: False while a node of warm.nodes cannot be warmed
+    # Dataset: present while a node with its data is about to leave; says if other nodes have all of it
+    MOVING = "Moving"
+    PAGES_WARM = "PagesWarm"  # Dataset: whether nodes have read the warm files into their page cache
+    MEMORY_PINNED = "MemoryPinned"  # Dataset: whether nodes keep the files of cache.memory in memory
+    ON_TIME = "OnTime"  # Dataset: whether it will be warm by warm.deadline, at the measured rates
+    # Dataset: True while nodes send its bucket fewer requests because it answered SlowDown
+    SOURCE_SLOWED = "SourceSlowed"
+    TUNED = "Tuned"  # Dataset, TrainingJob: False while its profile or template is not in force
+    RECONCILED = "Reconciled"  # Dataset: False while the API server refuses an object that the operator writes for it
+    CACHE_FOLDERS = "CacheFolders"  # NodeCache: whether all cache folders are in service and have room
     DATA_READY = "DataReady"  # TrainingJob: its pods were released onto nodes with data
     RUNNING = "Running"  # TrainingJob
     COMPLETE = "Complete"  # TrainingJob
     FAILED = "Failed"  # TrainingJob
     SUSPENDED = "Suspended"  # TrainingJob
-    ORDER = "Order"  # TrainingJob: whether its workers read in the order that spec.sampling predicts
+    ORDER = "Order"  # TrainingJob: whether workers read in the order that spec.sampling predicts
 
 
 class Reason(StrEnum):
-    """Reasons of conditions, events and node errors. docs/TROUBLESHOOTING.md explains each one; a test compares."""
+    """Reasons of conditions, events and node errors. docs/operations/troubleshooting.md explains each one."""
 
     # Good or passing states.
     ACCEPTED = "Accepted"
@@ -154,7 +182,7 @@ class Reason(StrEnum):
     LISTED = "Listed"
     WARMING = "Warming"
     WARM = "Warm"
-    ON_DEMAND = "OnDemand"  # nothing is warmed ahead: bytes come when pods read them
+    ON_DEMAND = "OnDemand"  # nothing is warmed ahead; pods' reads fetch bytes
     MANUAL = "Manual"  # waits for `stoker warm`
     PAUSED = "Paused"
     READY = "Ready"
@@ -172,61 +200,62 @@ class Reason(StrEnum):
     BUCKET_NOT_FOUND = "BucketNotFound"
     FOLDER_NOT_FOUND = "FolderNotFound"  # file:// sources
     EMPTY_SOURCE = "EmptySource"
-    NO_MATCH = "NoMatch"  # include and exclude leave nothing
-    SOURCE_TOO_LARGE = "SourceTooLarge"  # more objects or bytes than a listing takes
+    NO_MATCH = "NoMatch"  # include and exclude match no object
+    SOURCE_TOO_LARGE = "SourceTooLarge"  # more objects or bytes than a listing allows
     ENDPOINT_UNREACHABLE = "EndpointUnreachable"
     ENDPOINT_NOT_ALLOWED = "EndpointNotAllowed"  # loopback, link-local, a cloud's metadata
     SERVER_ERROR = "ServerError"
     THROTTLED = "Throttled"
     SOURCE_CHANGED = "SourceChanged"  # an object no longer has the ETag of this version
     OBJECT_GONE = "ObjectGone"
-    CORRUPT_BODY = "CorruptBody"  # length or checksum is not what the manifest says
-    SLOW_DOWN = "SlowDown"  # the bucket asked for fewer requests: all nodes ask it for less for a while
-    AT_FULL_SPEED = "AtFullSpeed"  # it did, and is asked for as much as before again
+    UNREADABLE_OBJECTS = "UnreadableObjects"  # some objects are archived or not readable; the rest is warm
+    CORRUPT_BODY = "CorruptBody"  # the length or checksum differs from the manifest
+    SLOW_DOWN = "SlowDown"  # the bucket asked for fewer requests, and all nodes slow down for a while
+    AT_FULL_SPEED = "AtFullSpeed"  # after SlowDown, the request rate is back to normal
     SKIPPED_KEYS = "SkippedKeys"  # keys that cannot be file names
-    PATH_NOT_FOUND = "PathNotFound"  # a path of warm.paths that names nothing in this version
+    PATH_NOT_FOUND = "PathNotFound"  # a path of warm.paths matches no file in this version
     PATHS_FOUND = "PathsFound"
-    WARM_LIST_INVALID = "WarmListInvalid"  # the file that warm.list names is absent, too large, or has a wrong line
+    WARM_LIST_INVALID = "WarmListInvalid"  # the file of warm.list is missing, too large, or has an invalid line
     # The deadline.
     ON_TIME = "OnTime"
     DEADLINE_AT_RISK = "DeadlineAtRisk"
     DEADLINE_MISSED = "DeadlineMissed"
-    RATE_UNKNOWN = "RateUnknown"  # nothing was measured yet
+    RATE_UNKNOWN = "RateUnknown"  # nothing is measured yet
     # The class.
     CLASS_NOT_FOUND = "ClassNotFound"
     CLASS_INVALID = "ClassInvalid"  # a DatasetClass that does not parse
     NOT_ALLOWED_BY_CLASS = "NotAllowedByClass"  # refused: its namespace, endpoint or folder
-    LIMITED_BY_CLASS = "LimitedByClass"  # taken, with less than it asks for
+    LIMITED_BY_CLASS = "LimitedByClass"  # accepted, with less than it requests
     WITHIN_CLASS = "WithinClass"
     # Tuning.
     PROFILE_NOT_FOUND = "ProfileNotFound"
-    PROFILE_INVALID = "ProfileInvalid"  # a TuningProfile that cannot be read
+    PROFILE_INVALID = "ProfileInvalid"  # a TuningProfile that does not parse
     TEMPLATE_NOT_FOUND = "TemplateNotFound"
     TUNED = "Tuned"
     TUNING_OFF = "TuningOff"
     # The nodes.
     NO_NODES = "NoNodes"  # no ready node matches cache.nodeSelector
     NOT_ENOUGH_NODES = "NotEnoughNodes"
-    QUOTA_EXCEEDED = "QuotaExceeded"  # what fits is kept, the rest is read through
-    NAMESPACE_QUOTA_EXCEEDED = "NamespaceQuotaExceeded"  # the namespace has no room left in its class's quota
-    QUOTA_TOO_SMALL = "QuotaTooSmall"  # smaller than the smallest file: nothing can be kept
+    QUOTA_EXCEEDED = "QuotaExceeded"  # files that fit are cached, the rest is read through
+    NAMESPACE_QUOTA_EXCEEDED = "NamespaceQuotaExceeded"  # the namespace has used up its class's quota
+    QUOTA_TOO_SMALL = "QuotaTooSmall"  # smaller than the smallest file: nothing is cached
     DISK_FULL = "DiskFull"
     CACHE_DISK_FAILED = "CacheDiskFailed"
-    EVICTED = "Evicted"  # an idle dataset was dropped to make room for one that is needed more
-    REPAIRED = "Repaired"  # the scrub found damaged files on the disk and fetches them again
-    NODE_NOT_FOUND = "NodeNotFound"  # a node of warm.nodes that is none, or holds no data
+    EVICTED = "Evicted"  # an idle dataset was dropped to make room for a more urgent one
+    REPAIRED = "Repaired"  # the scrub found damaged files on the disk and refetches them
+    NODE_NOT_FOUND = "NodeNotFound"  # a node of warm.nodes does not exist or holds no data
     NODES_FOUND = "NodesFound"
-    NODE_LEAVING = "NodeLeaving"  # a node that holds it is about to go, and others fetch what it has
-    HANDED_OVER = "HandedOver"  # the node may go: others have all of it
+    NODE_LEAVING = "NodeLeaving"  # a node with its data is about to leave, and other nodes fetch that data
+    HANDED_OVER = "HandedOver"  # other nodes have all of the data, so the node may leave
     PAGES_WARM = "PagesWarm"
     MEMORY_PINNED = "MemoryPinned"
-    MEMORY_SHORT = "MemoryShort"  # less stays in memory than cache.memory asks for
-    MEMORY_NOT_USED = "MemoryNotUsed"  # no pod has it mounted
+    MEMORY_SHORT = "MemoryShort"  # less stays in memory than cache.memory requests
+    MEMORY_NOT_USED = "MemoryNotUsed"  # no pod mounts it
     NODE_NOT_READY = "NodeNotReady"
-    SIDECAR_OUTDATED = "SidecarOutdated"  # a node's sidecar is of a release that does not know what is asked
+    SIDECAR_OUTDATED = "SidecarOutdated"  # a node's sidecar is of a release without this feature
     MANIFEST_UNAVAILABLE = "ManifestUnavailable"
     INTERNAL_ERROR = "InternalError"
-    WRITE_FAILED = "WriteFailed"  # the API server, or a policy in it, does not take what the operator writes
+    WRITE_FAILED = "WriteFailed"  # the API server, or a policy in it, refuses an object of the operator
     RECONCILED = "Reconciled"
     # Deletion.
     IN_USE = "InUse"
@@ -237,11 +266,11 @@ class Reason(StrEnum):
     NO_CAPACITY = "NoCapacity"
     MAX_WAIT_PASSED = "MaxWaitPassed"
     RELEASED = "Released"
-    WAITING_FOR_GATES = "WaitingForGates"  # another controller's scheduling gate holds the pod as well
-    UNSCHEDULABLE = "Unschedulable"  # released to warm nodes, of which none takes it any more
+    WAITING_FOR_GATES = "WaitingForGates"  # another controller's scheduling gate also holds the pod
+    UNSCHEDULABLE = "Unschedulable"  # released to warm nodes, but none of them can take it
     ACCESS_NOT_GRANTED = "AccessNotGranted"
     DATASET_NOT_FOUND = "DatasetNotFound"
-    VERSION_NOT_FOUND = "VersionNotFound"  # no node has that version of the Dataset any more
+    VERSION_NOT_FOUND = "VersionNotFound"  # no node has that version of the Dataset
     MOUNT_FAILED = "MountFailed"
     # TrainingJobs.
     SUSPENDED = "Suspended"
@@ -249,9 +278,9 @@ class Reason(StrEnum):
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
     BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
-    ORDER_KNOWN = "OrderKnown"  # the workers read in the order that spec.sampling predicts
-    ORDER_UNKNOWN = "OrderUnknown"  # too little was read to tell
-    ORDER_WRONG = "OrderWrong"  # they read in another order, and the hint was dropped
-    GOODPUT = "Goodput"  # what a job that has ended made of its time
-    TRAINING_PHASE = "TrainingPhase"  # the training code is in another phase
-    NAME_TAKEN = "NameTaken"  # a Service or Job of that name exists and is not ours
+    ORDER_KNOWN = "OrderKnown"  # workers read in the order that spec.sampling predicts
+    ORDER_UNKNOWN = "OrderUnknown"  # too few reads to decide
+    ORDER_WRONG = "OrderWrong"  # workers read in another order, and the hint was dropped
+    GOODPUT = "Goodput"  # how an ended job used its time
+    TRAINING_PHASE = "TrainingPhase"  # the training code entered another phase
+    NAME_TAKEN = "NameTaken"  # a Service or Job of that name exists and belongs to another owner

@@ -10,23 +10,23 @@ from typing import Any
 import yaml
 
 from stoker_api import names
-from stoker_api.dataset import Dataset
-from stoker_api.datasetclass import DatasetClass
+from stoker_api.datasets.dataset import Dataset
+from stoker_api.datasets.datasetclass import DatasetClass
+from stoker_api.jobs.trainingjob import TrainingJob
 from stoker_api.meta import PrinterColumn, Resource
-from stoker_api.nodecache import NodeCache
-from stoker_api.trainingjob import TrainingJob
-from stoker_api.tuningprofile import TuningProfile
+from stoker_api.node_caches.nodecache import NodeCache
+from stoker_api.profiles.tuningprofile import TuningProfile
 
 KINDS: tuple[type[Resource], ...] = (Dataset, TrainingJob, NodeCache, DatasetClass, TuningProfile)
 HEADER = "# Generated from crds/stoker_api by `make crds`; do not edit.\n"
-# JSON-schema words that a structural schema does not know, or that say what Kubernetes takes for granted.
+# JSON-schema words that a structural schema does not have, or that Kubernetes implies.
 _DROPPED = {"title", "$defs", "const", "propertyNames"}
 
 Schema = dict[str, Any]
 
 
 def _resolve(node: Schema, defs: dict[str, Schema]) -> Schema:
-    """Replace a ``$ref`` by what it names; what stands beside the ``$ref`` (a description) wins."""
+    """Replace a ``$ref`` with its target. Keys next to the ``$ref``, such as a description, win."""
     if "$ref" not in node:
         return node
     target = defs[node["$ref"].rsplit("/", 1)[1]]
@@ -34,7 +34,7 @@ def _resolve(node: Schema, defs: dict[str, Schema]) -> Schema:
 
 
 def _without_null(node: Schema) -> Schema:
-    """Make ``anyOf: [X, null]`` X: an optional field is absent in Kubernetes, never null."""
+    """Replace ``anyOf: [X, null]`` with X: in Kubernetes an optional field is absent, never null."""
     options = [option for option in node.get("anyOf", []) if option.get("type") != "null"]
     rest = {key: value for key, value in node.items() if key != "anyOf"}
     if node.get("x-kubernetes-int-or-string") or not options:
@@ -45,9 +45,9 @@ def _without_null(node: Schema) -> Schema:
 
 
 def _default(value: Any) -> Any:
-    """Turn the defaults of groups into ``{}``, so that the API server fills in the fields' own.
+    """Replace the defaults of groups with ``{}``, so that the API server fills in the fields' defaults.
 
-    None and empty lists say nothing.
+    Drop None and empty lists.
     """
     if isinstance(value, dict):
         return {}
@@ -78,11 +78,13 @@ def open_api_schema(kind: type[Resource]) -> Schema:
     defs = raw.get("$defs", {})
     properties = raw["properties"]
     parts = {name: _structural(properties[name], defs) for name in ("spec", "status") if name in properties}
-    # Status is the controllers' to write; defaults there would make half a status look whole.
+    # Controllers write the status. Defaults there would make a partial status look complete.
     parts.get("status", {}).pop("default", None)
+    rules = {"x-kubernetes-validations": list(kind.RULES)} if kind.RULES else {}
     return {
         "type": "object",
         "description": raw["description"],
+        **rules,
         "required": [name for name in raw["required"] if name != "metadata"],
         "properties": {
             "apiVersion": {"type": "string"},
@@ -94,10 +96,10 @@ def open_api_schema(kind: type[Resource]) -> Schema:
 
 
 def _without_rules(schema: Any) -> Any:
-    """Return the schema with no CEL rules and no defaults.
+    """Return the schema without CEL rules and defaults.
 
-    A NodeCache repeats Datasets, whose rules held when they were written; in a list with no bound the API server would
-    price each rule beyond its budget and refuse the CRD. Defaults would be written out for each Dataset.
+    A NodeCache repeats Datasets, whose rules the API server checked before. In an unbounded list it would price each
+    rule beyond its budget and refuse the CRD. It would write out defaults for each Dataset.
     """
     if isinstance(schema, dict):
         left_out = ("x-kubernetes-validations", "default")
@@ -111,7 +113,7 @@ def _column(column: PrinterColumn) -> Schema:
 
 
 def crd(kind: type[Resource]) -> Schema:
-    """Make one CustomResourceDefinition. Raises ValueError when a model has no structural form."""
+    """Build a CustomResourceDefinition. Raises ValueError if a model has no structural form."""
     schema = open_api_schema(kind)
     if not schema["required"]:
         del schema["required"]
@@ -148,7 +150,7 @@ def crd(kind: type[Resource]) -> Schema:
 
 
 def crds() -> dict[str, Schema]:
-    """Make the CRDs of all kinds, by file name."""
+    """Build the CRDs of all kinds, by file name."""
     return {f"{kind.PLURAL}.yaml": crd(kind) for kind in KINDS}
 
 

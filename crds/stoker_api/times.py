@@ -10,7 +10,7 @@ def format_time(seconds: float, precision: Literal["seconds", "milliseconds", "m
 
 
 def parse_time(text: str | None) -> float:
-    """Read seconds since the epoch out of an RFC 3339 time; 0.0 when there is none or it does not parse."""
+    """Parse an RFC 3339 time into seconds since the epoch. Return 0.0 for an empty or invalid time."""
     try:
         return datetime.fromisoformat(text).timestamp() if text else 0.0
     except ValueError:

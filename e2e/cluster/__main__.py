@@ -28,7 +28,7 @@ def build(options: argparse.Namespace) -> None:
 
 
 def up(options: argparse.Namespace) -> None:
-    Cluster(options.name, say).up(options.nodes)
+    Cluster(options.name, say, ipv6=options.ipv6).up(options.nodes)
 
 
 def down(options: argparse.Namespace) -> None:
@@ -95,7 +95,7 @@ def s3(options: argparse.Namespace) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser; each command leaves its function in `run`."""
+    """Return the parser. Each command stores its function in `run`."""
     top = argparse.ArgumentParser(prog="python -m e2e.cluster", description=__doc__)
     commands = top.add_subparsers(required=True, metavar="CMD")
     named = argparse.ArgumentParser(add_help=False)
@@ -109,7 +109,9 @@ def parser() -> argparse.ArgumentParser:
     option = command(build, "build", "install packages and build the programs", of_cluster=False)
     option.add_argument("--all", action="store_true", help="also what only tests need (csi-sanity)")
     option.add_argument("programs", nargs="*", metavar="PROGRAM", help="only these")
-    command(up, "up", "start a cluster").add_argument("--nodes", type=int, default=2)
+    option = command(up, "up", "start a cluster")
+    option.add_argument("--nodes", type=int, default=2)
+    option.add_argument("--ipv6", action="store_true", help="addresses are IPv6 only")
     command(down, "down", "remove every trace").add_argument("--all", action="store_true", help="of every cluster")
     command(add_node, "add-node", "let one more node join")
     command(remove_node, "remove-node", "take a node away").add_argument("node")
@@ -140,7 +142,7 @@ def main() -> int:
     except HarnessError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+    except BrokenPipeError:  # the reader of the pipe, such as `head`, has closed it
         sys.stdout = None
     return 0
 

@@ -17,12 +17,12 @@ from e2e.cluster.processes import run
 
 TOOLS = Path(__file__).parent / "tools"
 KUBERNETES_VERSION = "1.36.3"
-GO_ELSEWHERE = Path("/usr/local/go/bin")  # where Go's own archive is unpacked, often not in a service's PATH
+GO_ELSEWHERE = Path("/usr/local/go/bin")  # the unpack folder of Go's own archive, often absent from a service's PATH
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one program is built: module folder, package, and linker flags."""
+    """The build recipe of one program: module folder, package, and linker flags."""
 
     program: str
     module: str
@@ -52,15 +52,16 @@ RECIPES = {
         Recipe("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
         Recipe("kueue", "queueing", "sigs.k8s.io/kueue/cmd/kueue"),
         Recipe("jobset", "queueing", "sigs.k8s.io/jobset"),
+        Recipe("crane", "registry", "github.com/google/go-containerregistry/cmd/crane"),
     )
 }
-# These serve one test or benchmark each and are built when that asks for them.
-_FOR_ONE_USE = frozenset({"csi-sanity", "jobset", "kube-score", "kubesec", "kueue", "kwok"})
+# Each of these serves one test or benchmark, and is built on request.
+_FOR_ONE_USE = frozenset({"crane", "csi-sanity", "jobset", "kube-score", "kubesec", "kueue", "kwok"})
 CLUSTER_PROGRAMS = tuple(name for name in RECIPES if name not in _FOR_ONE_USE)
 
 
 def recipe_hash(module: str, tools: Path = TOOLS) -> str:
-    """Return a short digest of all that decides what a module's programs are: its files and the recipes."""
+    """Return a short digest of all inputs of a module's programs: its files and the recipes."""
     recipes = sorted((recipe.program, recipe) for recipe in RECIPES.values() if recipe.module == module)
     summed = hashlib.sha256(repr(recipes).encode())
     for file in sorted(path for path in (tools / module).rglob("*") if path.is_file()):
@@ -84,12 +85,12 @@ class Programs:
         return self.folders[RECIPES[program].module] / program
 
     def path(self, program: str) -> Path:
-        """Return where `program` is, built first if need be. Raises UsageError, CommandFailedError."""
+        """Return the path of `program`. Build it if it is missing. Raises UsageError, CommandFailedError."""
         self.build([program])
         return self._target(program)
 
     def build(self, programs: Iterable[str] = CLUSTER_PROGRAMS) -> None:
-        """Build what is missing, one process at a time on this machine, with a line on each.
+        """Build missing programs, one process at a time on this machine, with a line on each.
 
         Raises UsageError, CommandFailedError.
         """
@@ -124,9 +125,9 @@ class Programs:
 
 
 def go_environment() -> dict[str, str]:
-    """Return the environment for `go build`. Raises UsageError when there is no Go."""
+    """Return the environment for `go build`. Raises UsageError without Go."""
     path = os.environ.get("PATH", "") + f":{GO_ELSEWHERE}"
     if shutil.which("go", path=path) is None:
         raise UsageError("No `go` was found. Install Go 1.25 or later and put it in PATH.")
-    # "auto" lets an older Go fetch the one that Kubernetes asks for, as a module; static programs run in any root.
+    # "auto" lets an older Go fetch the version required by Kubernetes as a module. Static programs run in any root.
     return {"GOTOOLCHAIN": "auto", **os.environ, "PATH": path, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly"}

@@ -1,4 +1,4 @@
-"""The cluster's certificate authority, what it issues, and the kubeconfigs that carry it."""
+"""The cluster's certificate authority, its certificates, and the kubeconfigs that contain them."""
 
 import base64
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ OPENSSL_CONFIG = "[req]\ndistinguished_name=dn\n[dn]\n"
 
 @dataclass(frozen=True)
 class Identity:
-    """Who a certificate is for: file name, Kubernetes user and group, and the names it may serve."""
+    """The subject of a certificate: file name, Kubernetes user and group, and server names."""
 
     file: str
     user: str
@@ -37,6 +37,7 @@ def control_plane_identities(slot: Slot) -> list[Identity]:
     serves = (*(f"DNS:{name}" for name in [*names, "localhost"]), *(f"IP:{address}" for address in addresses))
     return [
         Identity("apiserver", "kube-apiserver", serves=serves),
+        Identity("front-proxy", "front-proxy-client"),
         Identity("apiserver-kubelet", "kube-apiserver-kubelet-client", "system:masters"),
         Identity("admin", "stoker-e2e-admin", "system:masters"),
         Identity("controller-manager", "system:kube-controller-manager"),
@@ -51,7 +52,7 @@ def node_identity(node: str) -> Identity:
 
 
 class Authority:
-    """A certificate authority in a folder. Every method raises CommandFailedError when openssl refuses."""
+    """A certificate authority in a folder. Every method raises CommandFailedError if openssl fails."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -98,7 +99,7 @@ class Authority:
         run("openssl", "req", "-x509", *config, *EC_KEY, *output, *added, *(signer or []))
 
     def kubeconfig(self, name: str, server: str) -> str:
-        """Return a kubeconfig, whole in itself, for the identity issued as `name`."""
+        """Return a self-contained kubeconfig for the identity issued as `name`."""
         certificate, key = self.files(name)
         data = {what: _encoded(path) for what, path in (("ca", self.certificate), ("crt", certificate), ("key", key))}
         return render_kubeconfig(name, server, data["ca"], data["crt"], data["key"])
@@ -109,12 +110,12 @@ def _encoded(path: Path) -> str:
 
 
 def render_kubeconfig(user: str, server: str, authority: str, certificate: str, key: str) -> str:
-    """Return the YAML of a kubeconfig; certificates and key are given in base64."""
+    """Return the YAML of a kubeconfig. Certificates and key are in base64."""
     return _kubeconfig(user, server, authority, {"client-certificate-data": certificate, "client-key-data": key})
 
 
 def render_token_kubeconfig(user: str, server: str, authority: bytes, token: str) -> str:
-    """Return the YAML of a kubeconfig for who has a token, such as a ServiceAccount; ``authority`` is PEM."""
+    """Return the YAML of a kubeconfig for a token, such as that of a ServiceAccount. ``authority`` is PEM."""
     return _kubeconfig(user, server, base64.b64encode(authority).decode(), {"token": token})
 
 

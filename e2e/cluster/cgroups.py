@@ -20,7 +20,7 @@ def is_v2(root: Path = ROOT) -> bool:
 
 
 def hierarchies(root: Path = ROOT) -> list[Path]:
-    """Return the top folder of each hierarchy: one under v2, one per controller (and symlink-free) under v1."""
+    """Return the top folder of each hierarchy: one under v2, one per controller (without symlinks) under v1."""
     if is_v2(root):
         return [root]
     return sorted(folder for folder in root.iterdir() if folder.is_dir() and not folder.is_symlink())
@@ -55,7 +55,7 @@ def remove(prefix: str, root: Path = ROOT, seconds: float = 10.0) -> None:
             return
         if time.monotonic() > deadline:
             raise NotReadyError(f"These control groups still hold processes and cannot be removed: {left}")
-        time.sleep(0.1)  # a killed task leaves its group a moment after it is gone from /proc
+        time.sleep(0.1)  # a killed task stays in its group briefly after it has left /proc
 
 
 def _remove_tree(group: Path) -> None:
@@ -64,4 +64,4 @@ def _remove_tree(group: Path) -> None:
         try:
             folder.rmdir()
         except OSError:
-            continue  # still busy: the caller tries again until its deadline
+            continue  # still busy: the caller retries until its deadline

@@ -1,4 +1,4 @@
-"""A whole cluster: bring it up, change it, take it down."""
+"""A whole cluster: start, change and stop it."""
 
 import fcntl
 import json
@@ -29,10 +29,14 @@ CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-sche
 
 
 class Cluster:
-    """A Kubernetes cluster of this machine, by its name. Making the object starts nothing."""
+    """A Kubernetes cluster of this machine, by its name. The constructor starts nothing.
 
-    def __init__(self, name: str, say: Callable[[str], None] = lambda line: None) -> None:
+    With ``ipv6``, nodes, pods and services of a new cluster have only IPv6 addresses.
+    """
+
+    def __init__(self, name: str, say: Callable[[str], None] = lambda line: None, *, ipv6: bool = False) -> None:
         self.name = checked_name(name)
+        self._ipv6 = ipv6
         self.paths = ClusterPaths(name)
         self._say = say
         self._programs = Programs()
@@ -49,7 +53,7 @@ class Cluster:
 
     @property
     def slot(self) -> Slot:
-        """The cluster's addresses. Raises UsageError when it is not up."""
+        """The cluster's addresses. Raises UsageError if it is not up."""
         if slot := SlotRegistry(self.paths.slots).find(self.name):
             return slot
         raise UsageError(f"Cluster {self.name} is not up. Start it: python -m e2e.cluster up --name {self.name}.")
@@ -60,13 +64,14 @@ class Cluster:
 
     @property
     def queueing(self) -> Queueing:
-        """Kueue and JobSet, of which nothing is there until they are started."""
+        """Kueue and JobSet, which exist only after their start."""
         return Queueing(self.paths, self.slot, self._programs.path, self.kubectl)
 
     def up(self, nodes: int = 2) -> None:
-        """Start the cluster with `nodes` nodes, all Ready; one that is up and healthy is left as it is.
+        """Start the cluster with `nodes` nodes, all Ready. Leave a healthy cluster unchanged.
 
-        What a killed run of this name left behind is removed first. Raises NotReadyError with the guilty log.
+        It first removes the remains of a killed run with this name. Raises NotReadyError with the log of the failed
+        component.
         """
         with self._locked():
             if self.is_healthy():
@@ -78,7 +83,7 @@ class Cluster:
             self._start(nodes)
 
     def down(self) -> None:
-        """Remove the cluster and every trace of it; nothing happens if there is none."""
+        """Remove the cluster and all its traces, if it exists."""
         with self._locked():
             leftovers.clear(self.paths)
 
@@ -94,13 +99,13 @@ class Cluster:
             return node.spec.name
 
     def remove_node(self, name: str) -> None:
-        """Kill a node and delete its Node object, as when a machine is taken away."""
+        """Kill a node and delete its Node object, as in the loss of a machine."""
         with self._locked():
             self.node(name).stop()
             self.kubectl("delete", "node", name, "--ignore-not-found")
 
     def node(self, name: str) -> Node:
-        """Return one node, to enter it or to read its logs. Raises UsageError when there is none of that name."""
+        """Return one node, to enter it or to read its logs. Raises UsageError for an unknown name."""
         if name not in self.nodes:
             raise UsageError(f"Cluster {self.name} has no node {name!r}; it has {', '.join(self.nodes) or 'none'}.")
         return self._node(int(name.rpartition("-")[2]))
@@ -114,15 +119,15 @@ class Cluster:
         return self._run_client("helm", args, input, check)
 
     def stop_api_server(self) -> None:
-        """Take the API server away; nodes and pods go on."""
+        """Stop the API server. Nodes and pods keep running."""
         self._plane().stop_api_server()
 
     def start_api_server(self) -> None:
-        """Bring it back. Raises NotReadyError."""
+        """Start it again. Raises NotReadyError."""
         self._plane().start_api_server()
 
     def load_image(self, tar: Path, nodes: Iterable[str] | None = None) -> None:
-        """Load a docker-archive into the given nodes; by default into all, and into those that join later."""
+        """Load a docker-archive into the given nodes. The default is all nodes, including those that join later."""
         store = ImageStore(self.paths.images)
         if nodes is None and store.holds(tar):
             return
@@ -133,13 +138,13 @@ class Cluster:
             store.add(tar)
 
     def environment(self) -> dict[str, str]:
-        """Return what a shell needs so that plain `kubectl` and `helm` talk to this cluster."""
+        """Return the shell settings with which plain `kubectl` and `helm` use this cluster."""
         helm = {f"HELM_{kind}_HOME": str(self.paths.state / "helm" / kind.lower()) for kind in HELM_FOLDERS}
         path = ":".join([*map(str, self._programs.folders.values()), os.environ["PATH"]])
         return {"KUBECONFIG": str(self.kubeconfig), "PATH": path, **helm}
 
     def is_healthy(self) -> bool:
-        """Tell whether every part of the control plane runs and every node is Ready."""
+        """Return True if every part of the control plane runs and every node is Ready."""
         if SlotRegistry(self.paths.slots).find(self.name) is None or not self.kubeconfig.exists():
             return False
         running = {owned.component for owned in owned_by(self.name)}
@@ -147,12 +152,12 @@ class Cluster:
         return bool(nodes) and running.issuperset([*CONTROL_PLANE, *nodes]) and self._ready_nodes().issuperset(nodes)
 
     def program(self, name: str) -> Path:
-        """Return a built program such as csi-sanity, built first if need be."""
+        """Return the path of a built program such as csi-sanity. Build it if it is missing."""
         return self._programs.path(name)
 
     def _start(self, nodes: int) -> None:
         started = time.monotonic()
-        slot = SlotRegistry(self.paths.slots).acquire(self.name, network.machine_routes())
+        slot = SlotRegistry(self.paths.slots).acquire(self.name, network.machine_routes(), ipv6=self._ipv6)
         for folder in (self.paths.state, self.paths.data, self.paths.logs):
             folder.mkdir(parents=True, exist_ok=True)
         network.make_bridge(slot)
@@ -168,7 +173,7 @@ class Cluster:
         self._say(f"{self.name} is up: {nodes} nodes Ready after {time.monotonic() - started:.0f} s")
 
     def _boot(self, node: Node, numbers: list[int]) -> None:
-        """Start a node's runtime, connected to the nodes with these numbers, and fill it with the cluster's images."""
+        """Start a node's runtime, connected to the nodes with these numbers, and load the cluster's images."""
         node.boot([number for number in numbers if number != node.spec.index])
         for archive in ImageStore(self.paths.images).archives():
             node.import_image(archive)
@@ -197,7 +202,7 @@ class Cluster:
         }
 
     def _indices(self) -> list[int]:
-        """Return the numbers of the nodes, from the folders that they have."""
+        """Return the numbers of the nodes, from their folders."""
         folders = self.paths.nodes.iterdir() if self.paths.nodes.exists() else ()
         return sorted(int(match[1]) for folder in folders if (match := re.fullmatch(r"node-(\d+)", folder.name)))
 
@@ -214,7 +219,7 @@ class Cluster:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Let one process at a time change this cluster."""
+        """Lock changes of this cluster to one process at a time."""
         self.paths.lock.parent.mkdir(parents=True, exist_ok=True)
         with self.paths.lock.open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""etcd, API server, controller manager, scheduler and DNS: their command lines, started in the right order."""
+"""etcd, API server, controller manager, scheduler and DNS: their command lines and their start order."""
 
 import shutil
 import socket
@@ -20,13 +20,13 @@ CLUSTER_DOMAIN = "cluster.local"
 START_SECONDS = 60.0
 API_SERVER = "kube-apiserver"
 
-# Two blocks, since inside one block `template` comes before `kubernetes`. There is no way out of the cluster:
-# a name that it does not know does not exist.
+# Two blocks, because inside one block `template` comes before `kubernetes`. Names outside the cluster do not resolve,
+# as there is no route out of it.
 COREFILE = """\
 {domain}:53 in-addr.arpa:53 ip6.arpa:53 {{
     bind {address}
     errors
-    ready {address}:{port}
+    ready {host}:{port}
     kubernetes {domain} in-addr.arpa ip6.arpa {{
         kubeconfig {kubeconfig}
         pods insecure
@@ -59,20 +59,21 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: "stoker-e2e:c
 
 
 def server_url(slot: Slot) -> str:
-    return f"https://{slot.host_address}:{API_PORT}"
+    return f"https://{slot.host}:{API_PORT}"
 
 
 def etcd_command(slot: Slot, data: Path) -> list[str]:
     client, peer = f"http://{slot.etcd_address}:2379", f"http://{slot.etcd_address}:2380"
     urls = [f"--listen-client-urls={client}", f"--advertise-client-urls={client}", f"--listen-peer-urls={peer}"]
     cluster = [f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=e2e={peer}", "--name=e2e"]
-    # A cluster for tests is thrown away whole, so there is nothing that fsync could save.
+    # A test cluster is discarded as a whole, so fsync has no benefit.
     return ["/usr/bin/etcd", f"--data-dir={data}", *urls, *cluster, "--unsafe-no-fsync"]
 
 
 def apiserver_command(slot: Slot, binary: Path, pki: Authority) -> list[str]:
     certificate, key = pki.files("apiserver")
     kubelet_certificate, kubelet_key = pki.files("apiserver-kubelet")
+    proxy_certificate, proxy_key = pki.files("front-proxy")
     flags = {
         "advertise-address": slot.host_address,
         "allow-privileged": "true",
@@ -87,6 +88,14 @@ def apiserver_command(slot: Slot, binary: Path, pki: Authority) -> list[str]:
         "kubelet-client-certificate": kubelet_certificate,
         "kubelet-client-key": kubelet_key,
         "kubelet-preferred-address-types": "InternalIP",
+        "proxy-client-cert-file": proxy_certificate,
+        "proxy-client-key-file": proxy_key,
+        # The names prevent other clients of this authority from acting as the proxy.
+        "requestheader-allowed-names": "front-proxy-client",
+        "requestheader-client-ca-file": pki.certificate,
+        "requestheader-extra-headers-prefix": "X-Remote-Extra-",
+        "requestheader-group-headers": "X-Remote-Group",
+        "requestheader-username-headers": "X-Remote-User",
         "secure-port": API_PORT,
         "service-account-issuer": f"https://kubernetes.default.svc.{CLUSTER_DOMAIN}",
         "service-account-key-file": pki.service_account_key,
@@ -119,7 +128,7 @@ def scheduler_command(slot: Slot, binary: Path, kubeconfig: Path) -> list[str]:
 
 
 class ControlPlane:
-    """Starts the control plane of one cluster. ``flags``: further ones of its programs, by component and name."""
+    """Starts the control plane of one cluster. ``flags`` has further program flags, by component and name."""
 
     def __init__(
         self,
@@ -135,14 +144,14 @@ class ControlPlane:
         self.pki = Authority(paths.pki)
 
     def start(self) -> None:
-        """Start everything and return when the API server is ready. Raises NotReadyError with the guilty log."""
+        """Start everything. Return when the API server is ready. Raises NotReadyError with the log of the failure."""
         etcd = self._start("etcd", etcd_command(self._slot, self._paths.data / "etcd"))
         self._make_identities()
         self.start_api_server(lambda: etcd.poll() is None)
         self._start_clients()
 
     def start_api_server(self, may_go_on: Callable[[], bool] = lambda: True) -> None:
-        """Start the API server and return when it is ready. Raises NotReadyError with its log."""
+        """Start the API server. Return when it is ready. Raises NotReadyError with its log."""
         server = self._start(API_SERVER, apiserver_command(self._slot, self._binary(API_SERVER), self.pki))
         log = self._log(API_SERVER)
         wait_for(
@@ -154,13 +163,14 @@ class ControlPlane:
         )
 
     def stop_api_server(self) -> None:
-        """Stop the API server; etcd and everything that asks it go on."""
+        """Stop the API server. etcd and all clients keep running."""
         kill([owned.pid for owned in owned_by(self._paths.name) if owned.component == API_SERVER])
-        # A killed process with many threads is a zombie some time before the kernel closes what it listens on.
+        # A killed process with many threads stays a zombie for some time before the kernel closes its listening
+        # sockets.
         wait_for("the API server's port to be free", self._may_listen, START_SECONDS)
 
     def _may_listen(self) -> bool:
-        with socket.socket() as listener:
+        with socket.socket(socket.AF_INET6 if self._slot.ipv6 else socket.AF_INET) as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 listener.bind((str(self._slot.host_address), API_PORT))
@@ -196,10 +206,15 @@ class ControlPlane:
         self._start("kube-scheduler", scheduler_command(self._slot, self._binary("kube-scheduler"), scheduler))
         self.kubectl("apply", "-f", "-", stdin=DNS_RBAC.encode())
         corefile = self._paths.state / "Corefile"
-        values = {"address": self._slot.host_address, "port": DNS_READY_PORT, "domain": CLUSTER_DOMAIN}
+        values = {
+            "address": self._slot.host_address,
+            "host": self._slot.host,
+            "port": DNS_READY_PORT,
+            "domain": CLUSTER_DOMAIN,
+        }
         corefile.write_text(COREFILE.format(kubeconfig=self._kubeconfig("coredns"), **values))
         dns = self._start("coredns", [str(self._binary("coredns")), "-conf", str(corefile)])
-        url = f"http://{self._slot.host_address}:{DNS_READY_PORT}/ready"
+        url = f"http://{self._slot.host}:{DNS_READY_PORT}/ready"
         wait_for("DNS to answer", lambda: answers(url), START_SECONDS, self._log("coredns"), lambda: dns.poll() is None)
 
     def _start(self, component: str, argv: list[str]) -> subprocess.Popen[bytes]:

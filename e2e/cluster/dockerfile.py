@@ -1,4 +1,4 @@
-"""Reads a Dockerfile far enough to build it here: its bases, what it copies, and where to let settings in."""
+"""Parses a Dockerfile for a local build: its bases, its copied files, and the places to insert settings."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -20,7 +20,7 @@ class Base:
 
 
 def logical_lines(text: str) -> list[str]:
-    """Return the instructions of a Dockerfile, continued lines joined, comments dropped."""
+    """Return the instructions of a Dockerfile. Continued lines are joined, comments are dropped."""
     kept = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     return [line for line in re.sub(r"\\\n\s*", " ", "\n".join(kept)).splitlines() if line.strip()]
 
@@ -28,10 +28,10 @@ def logical_lines(text: str) -> list[str]:
 def bases(
     text: str, arguments: Mapping[str, str] = MappingProxyType({}), built: Collection[str] = frozenset()
 ) -> list[Base]:
-    """Return the Debian bases that a Dockerfile stands on. ``arguments``: of the build; ``built``: images of ours.
+    """Return the Debian bases of a Dockerfile. ``arguments`` are build arguments, ``built`` are locally built images.
 
-    Raises ValueError when a stage stands on something that is neither a Debian image, one of ours, an earlier stage nor
-    scratch: there is no registry to pull it from.
+    Raises ValueError if a stage's base is not a Debian image, a locally built one, an earlier stage or scratch, because
+    there is no registry to pull from.
     """
     stages: set[str] = {"scratch", *built}
     found: dict[str, Base] = {}
@@ -49,7 +49,7 @@ def bases(
 
 
 def copied_paths(text: str) -> list[str]:
-    """Return the sources that COPY and ADD take from the context, in order, as they are written."""
+    """Return the sources that COPY and ADD take from the context, verbatim and in order."""
     found: list[str] = []
     for line in logical_lines(text):
         words = line.split()

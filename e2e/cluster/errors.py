@@ -1,14 +1,14 @@
-"""The one error tree of the e2e cluster harness."""
+"""The error classes of the e2e cluster harness."""
 
 from pathlib import Path
 
 
 class HarnessError(Exception):
-    """Base of everything that the harness raises on purpose."""
+    """Base of all errors of the harness."""
 
 
 class CommandFailedError(HarnessError):
-    """A program that the harness ran ended with a non-zero code."""
+    """A program of the harness exited with a non-zero code."""
 
     def __init__(self, argv: list[str], code: int, output: str) -> None:
         self.argv = argv
@@ -18,7 +18,7 @@ class CommandFailedError(HarnessError):
 
 
 class NotReadyError(HarnessError):
-    """A component did not become ready in time, or died on the way."""
+    """A component did not become ready in time, or exited."""
 
     def __init__(self, what: str, log: Path | None = None, tail: str = "") -> None:
         hint = f" The end of {log}:\n{tail}" if log else ""
@@ -30,4 +30,4 @@ class NoSlotError(HarnessError):
 
 
 class UsageError(HarnessError):
-    """The caller asked for something that makes no sense; the message says what to do instead."""
+    """The arguments are invalid. The message says what to do instead."""

@@ -19,10 +19,10 @@ from e2e.cluster.machinetrust import machine_trust, pip_settings, stage
 from e2e.cluster.paths import cache_folder
 from e2e.cluster.processes import run
 
-# An empty folder of every Debian image: what is mounted on it for the time of the build leaves nothing behind.
+# An empty folder in every Debian image: a mount on it during the build leaves no trace.
 MACHINE_FOLDER = "/mnt"
 KEPT_STEPS = 150  # about ten builds of a Dockerfile with two stages
-# What "slim" leaves out of the official Debian images too; licences stay.
+# Files that "slim" also leaves out of the official Debian images. Licenses stay.
 SLIM_EXCLUDES = ("usr/share/doc", "usr/share/man", "usr/share/info", "usr/share/locale", "usr/share/groff")
 SLIM_DPKG = "".join(f"path-exclude /{folder}/*\n" for folder in SLIM_EXCLUDES) + (
     "path-include /usr/share/doc/*/copyright\n"
@@ -31,9 +31,9 @@ SLIM_DPKG = "".join(f"path-exclude /{folder}/*\n" for folder in SLIM_EXCLUDES) +
 
 @dataclass(frozen=True)
 class Request:
-    """What `image build` was asked for. All paths are absolute.
+    """The arguments of `image build`. All paths are absolute.
 
-    ``stands_on``: archive of an image that was built here, and that the Dockerfile begins FROM.
+    ``stands_on`` is the archive of a locally built image that the Dockerfile uses as its base.
     """
 
     dockerfile: Path
@@ -45,7 +45,7 @@ class Request:
 
 
 def context_files(context: Path, patterns: Iterable[str]) -> list[Path]:
-    """Return the files that the patterns of COPY take, without what git ignores. Raises CommandFailedError."""
+    """Return the files that match the patterns of COPY and are not ignored by git. Raises CommandFailedError."""
     known = run("git", "-C", context, "ls-files", "-z", "-co", "--exclude-standard", check=False).split("\0")
     everything = [context / name for name in known if name] or [path for path in context.rglob("*") if path.is_file()]
     chosen: set[Path] = set()
@@ -56,7 +56,7 @@ def context_files(context: Path, patterns: Iterable[str]) -> list[Path]:
 
 
 def inputs_hash(request: Request, files: Iterable[Path]) -> str:
-    """Return the digest of all that decides the image, by which an archive is known to be current."""
+    """Return the digest of all inputs of the image. It shows whether an archive is current."""
     summed = hashlib.sha256(repr((request.tag, sorted(request.build_args.items()))).encode())
     if request.stands_on is not None:
         summed.update(digest(request.stands_on).encode())
@@ -70,26 +70,27 @@ def inputs_hash(request: Request, files: Iterable[Path]) -> str:
 
 
 class ImageBuilder:
-    """Builds images in a buildah store of the harness's own. Raises CommandFailedError with what a tool said."""
+    """Builds images in a separate buildah store. Raises CommandFailedError with the output of the failed tool."""
 
     def __init__(self, say: Callable[[str], None] = lambda line: None, cache: Path | None = None) -> None:
         self._cache = (cache or cache_folder()) / "images"
         self._say = say
 
     def build(self, request: Request) -> bool:
-        """Write the image as a docker-archive to `request.out`; return False when that was already current.
+        """Write the image as a docker-archive to `request.out`. Return False if that was already current.
 
-        Raises UsageError when the Dockerfile cannot be built here.
+        Raises UsageError if the Dockerfile cannot be built here.
         """
         text = request.dockerfile.read_text()
         wanted = inputs_hash(request, context_files(request.context, copied_paths(text)))
         stamp = request.out.with_name(request.out.name + ".inputs")
-        if request.out.exists() and stamp.exists() and stamp.read_text() == wanted:
-            self._say(f"{request.out} is current")
+        if self._is_current(request.out, stamp, wanted):
             return False
         started = time.monotonic()
         machine.install(machine.PACKAGES | machine.IMAGE_PACKAGES)
         with self._locked():
+            if self._is_current(request.out, stamp, wanted):  # by another process that held the lock
+                return False
             try:
                 for base in self._bases(request, text):
                     self._make_base(base)
@@ -97,8 +98,14 @@ class ImageBuilder:
                 self._export(request)
             finally:
                 self._tidy()
-        stamp.write_text(wanted)
+            stamp.write_text(wanted)
         self._say(f"built {request.tag} into {request.out} in {time.monotonic() - started:.0f} s")
+        return True
+
+    def _is_current(self, archive: Path, stamp: Path, wanted: str) -> bool:
+        if not (archive.exists() and stamp.exists() and stamp.read_text() == wanted):
+            return False
+        self._say(f"{archive} is current")
         return True
 
     def _bases(self, request: Request, text: str) -> list[Base]:
@@ -109,21 +116,22 @@ class ImageBuilder:
             raise UsageError(str(error)) from error
 
     def _bring(self, archive: Path) -> str:
-        """Have an image that was built here in the store, which may have been emptied; return its tag."""
+        """Load a locally built image into the store, which may have been emptied. Return its tag."""
         tag = first_tag(archive)
         if not self._buildah("images", "--quiet", "--filter", f"reference={tag}").strip():
             self._buildah("pull", "--quiet", f"docker-archive:{archive}")
         return tag
 
     def _make_base(self, base: Base) -> None:
-        """Make a Debian base by debootstrap, unless the store has it."""
+        """Make a Debian base with debootstrap, unless the store has it."""
         if self._buildah("images", "--quiet", "--filter", f"reference={base.image}").strip():
             return
         self._say(f"bootstrapping {base.image}")
         with tempfile.TemporaryDirectory(dir=self._cache) as folder:
             root = Path(folder) / "root"
             mirrors = _debian_sources(base.suite)
-            run("debootstrap", "--variant=minbase", base.suite, root, mirrors[0].split()[1])
+            dated = {**os.environ, "SOURCE_DATE_EPOCH": "0"}  # /etc/shadow has the day of the build
+            run("debootstrap", "--variant=minbase", base.suite, root, mirrors[0].split()[1], env=dated)
             (root / "etc/apt/sources.list").write_text("\n".join(mirrors) + "\n")
             _clean(root, base)
             container = self._buildah("from", "scratch").strip()
@@ -143,17 +151,17 @@ class ImageBuilder:
 
     def _export(self, request: Request) -> None:
         draft = request.out.with_name(request.out.name + ".new")
-        draft.unlink(missing_ok=True)  # buildah adds to an archive that is there
+        draft.unlink(missing_ok=True)  # buildah appends to an existing archive
         request.out.parent.mkdir(parents=True, exist_ok=True)
         self._buildah("push", "--quiet", request.tag, f"docker-archive:{draft}:{request.tag}")
         draft.replace(request.out)
 
     def _tidy(self) -> None:
-        """Unmount what a failed build left, and drop the old steps once most of them are of builds long past."""
+        """Unmount the remains of a failed build. Drop old steps when most of them come from outdated builds."""
         self._buildah("rm", "--all", check=False)
         if len(self._buildah("images", "--all", "--quiet").split()) > KEPT_STEPS:
             self._buildah("rmi", "--prune", "--force", check=False)
-        run("umount", str(self._cache / "store" / "overlay"), check=False)  # a bind mount that buildah leaves
+        run("umount", str(self._cache / "store" / "overlay"), check=False)  # a bind mount that buildah does not remove
 
     def _buildah(self, *words: str, check: bool = True) -> str:
         store = ["--root", str(self._cache / "store"), "--runroot", str(self._cache / "run")]
@@ -169,7 +177,7 @@ class ImageBuilder:
 
 
 def _debian_sources(suite: str) -> list[str]:
-    """Return apt's lines for `suite`, on the mirrors that this machine uses. Raises UsageError when it has none."""
+    """Return apt's lines for `suite`, from the mirrors of this machine. Raises UsageError without mirrors."""
     known = run("apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)").splitlines()
     lines = source_lines(suite, known)
     if not lines:
@@ -189,7 +197,7 @@ def source_lines(suite: str, known: Iterable[str]) -> list[str]:
 
 
 def _clean(root: Path, base: Base) -> None:
-    """Remove what an image need not carry: package lists, caches and, for slim, documentation."""
+    """Remove files that an image does not need: package lists, caches and, for slim, documentation."""
     for folder in ("var/lib/apt/lists", "var/cache/apt", "var/log"):
         shutil.rmtree(root / folder, ignore_errors=True)
         (root / folder).mkdir(parents=True)

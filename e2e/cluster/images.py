@@ -1,4 +1,4 @@
-"""Images without a registry: the two that every node needs, and the store from which new nodes are filled."""
+"""Images without a registry: the two that every node needs, and the store that fills new nodes."""
 
 import hashlib
 import io
@@ -62,7 +62,7 @@ def builtin_archives() -> dict[str, bytes]:
 
 
 class ImageStore:
-    """The archives that a cluster's nodes hold: each is kept once, so that a node that joins later gets it too."""
+    """The archives on a cluster's nodes. Each is stored once, so that later nodes get it too."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -73,30 +73,30 @@ class ImageStore:
             (self._folder / name).write_bytes(content)
 
     def holds(self, archive: Path) -> bool:
-        """Tell whether this very file is kept already."""
+        """Return True if this exact file is already stored."""
         kept = self._place(archive)
         return kept.exists() and kept.samefile(archive)
 
     def add(self, archive: Path) -> None:
-        """Keep an archive in place of an older one of its tag, by a hard link where possible."""
+        """Store an archive in place of an older one of its tag, as a hard link if possible."""
         self._folder.mkdir(parents=True, exist_ok=True)
         kept = self._place(archive)
         kept.unlink(missing_ok=True)
         try:
             os.link(archive, kept)
-        except OSError:  # another file system, or one without hard links
+        except OSError:  # a different file system, or one without hard links
             shutil.copy(archive, kept)
 
     def _place(self, archive: Path) -> Path:
         return self._folder / (re.sub(r"[^\w.-]", "_", first_tag(archive)) + ".tar")
 
     def archives(self) -> list[Path]:
-        """Return what is kept: one archive for each tag."""
+        """Return the stored archives, one for each tag."""
         return sorted(self._folder.glob("*.tar"))
 
 
 def first_tag(archive: Path) -> str:
-    """Return the first tag in a docker-archive. Raises UsageError when the file is none."""
+    """Return the first tag in a docker-archive. Raises UsageError for an invalid archive."""
     try:
         with tarfile.open(archive) as tar:
             manifest = json.load(cast(IO[bytes], tar.extractfile("manifest.json")))

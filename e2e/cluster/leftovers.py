@@ -1,4 +1,4 @@
-"""Removes every trace of a cluster, whether it was stopped in order or killed in the middle."""
+"""Removes every trace of a cluster, after a normal stop or a kill."""
 
 import os
 import shutil
@@ -11,22 +11,22 @@ from e2e.cluster.slots import SlotRegistry
 
 
 def mounts_under(folder: Path, mountinfo: str) -> list[str]:
-    """Return the mount points at or under `folder`, deepest first; `mountinfo` is /proc/self/mountinfo's text."""
+    """Return the mount points at or under `folder`, deepest first. `mountinfo` is the text of /proc/self/mountinfo."""
     points = [line.split()[4].encode().decode("unicode_escape") for line in mountinfo.splitlines()]
     inside = [point for point in points if Path(point) == folder or folder in Path(point).parents]
     return sorted(inside, key=lambda point: point.count("/"), reverse=True)
 
 
 def names_on_disk(paths: ClusterPaths) -> list[str]:
-    """Return the names of the clusters that have a folder, running or not."""
+    """Return the names of the clusters with a folder, running or not."""
     folders = [paths.state_root / "clusters", paths.data_root]
     return sorted({entry.name for folder in folders if folder.exists() for entry in folder.iterdir() if entry.is_dir()})
 
 
 def clear(paths: ClusterPaths) -> None:
-    """Remove the cluster's processes, network, mounts, groups, folders, and its slot last of all.
+    """Remove the cluster's processes, network, mounts, groups and folders, and finally its slot.
 
-    Raises NotReadyError when the kernel will not let something go.
+    Raises NotReadyError if the kernel keeps one of them busy.
     """
     registry = SlotRegistry(paths.slots)
     kill([owned.pid for owned in owned_by(paths.name) if owned.pid != os.getpid()])

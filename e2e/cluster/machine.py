@@ -1,4 +1,4 @@
-"""The Debian packages that the harness stands on, installed without letting their services start."""
+"""Installs the harness's Debian packages without starting their services."""
 
 import os
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from e2e.cluster.processes import run
 
-# A program that each package brings, by which we see whether it is there.
+# A program of each package. Its presence shows that the package is installed.
 PACKAGES = {
     "busybox-static": "/usr/bin/busybox",
     "ca-certificates": "/usr/sbin/update-ca-certificates",
@@ -30,12 +30,12 @@ POLICY = Path("/usr/sbin/policy-rc.d")
 
 
 def missing(packages: dict[str, str]) -> list[str]:
-    """Return the packages whose program is not there."""
+    """Return the packages with missing programs."""
     return sorted(name for name, program in packages.items() if not Path(program).exists())
 
 
 def install(packages: dict[str, str]) -> list[str]:
-    """Install what is missing and return it. Raises CommandFailedError with what apt said."""
+    """Install missing packages and return their names. Raises CommandFailedError with the output of apt."""
     if not (wanted := missing(packages)):
         return []
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
@@ -50,7 +50,7 @@ def install(packages: dict[str, str]) -> list[str]:
 
 @contextmanager
 def _no_service_starts() -> Iterator[None]:
-    """Keep Debian from starting a package's service by a policy that says no, unless the machine has its own."""
+    """Prevent Debian from starting a package's service with a denying policy, unless the machine has its own."""
     if POLICY.exists():
         yield
         return

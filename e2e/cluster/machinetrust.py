@@ -1,4 +1,4 @@
-"""Lends a build what the machine knows about mirrors and whom to trust, without leaving it in the image."""
+"""Gives a build the machine's mirrors and trusted certificates, without storing them in the image."""
 
 import ast
 import re
@@ -14,7 +14,7 @@ PIP_LINE = re.compile(r"(?P<scope>[^.]*(?:\.[^.=]*)*)\.(?P<key>[a-z-]+)=(?P<valu
 
 
 def machine_trust(environment: Mapping[str, str]) -> dict[str, Path]:
-    """Return the variables that name files or folders of certificates which exist."""
+    """Return the variables that name existing files or folders of certificates."""
     chosen = {name: Path(value) for name, value in environment.items() if TRUST.search(name) and value}
     return {name: path for name, path in chosen.items() if path.is_absolute() and path.exists()}
 
@@ -25,14 +25,14 @@ def pip_settings() -> dict[str, str]:
 
 
 def parse_pip_settings(listing: str) -> dict[str, str]:
-    """Return the settings in the output of `pip config list`; the environment's win, as they do in pip."""
+    """Return the settings in the output of `pip config list`. The environment takes precedence, as in pip."""
     matches = [match for line in listing.splitlines() if (match := PIP_LINE.fullmatch(line))]
     matches.sort(key=lambda match: match["scope"] == ":env:")
     return {match["key"]: str(ast.literal_eval(match["value"])) for match in matches}
 
 
 def stage(trust: Mapping[str, Path], pip: Mapping[str, str], folder: Path, seen_at: str) -> dict[str, str]:
-    """Copy what the settings name into `folder` and return the variables for a build that sees it at `seen_at`.
+    """Copy the files named by the settings into `folder`. Return the variables for a build that sees it at `seen_at`.
 
     pip's settings become a file, so that no address or password in them is recorded in the image's history.
     """

@@ -1,4 +1,4 @@
-"""One node: a process in namespaces of its own that runs containerd, kubelet and kube-proxy."""
+"""One node: a process in separate namespaces that runs containerd, kubelet and kube-proxy."""
 
 import shutil
 from collections.abc import Callable
@@ -25,7 +25,7 @@ class Node:
         self._binary = binary
 
     def boot(self, others: list[int]) -> None:
-        """Start the node's runtime; `others` are the numbers of the nodes that it must reach. Raises NotReadyError."""
+        """Start the node's runtime. `others` are the numbers of the nodes that it must reach. Raises NotReadyError."""
         self._write_files()
         cgroups.make(cgroups.group_name(self.spec.cluster, self.spec.name))
         self._start_init()
@@ -52,7 +52,7 @@ class Node:
         return run(*self.entry(), *argv, stdin=stdin)
 
     def entry(self) -> list[str]:
-        """Return the words that, put before a command, run it inside the node. Raises NotReadyError."""
+        """Return the command prefix that runs a command inside the node. Raises NotReadyError."""
         return ["nsenter", "-t", str(self._init()), "-m", "-n", "-p", "-u", "-i", "--"]
 
     def import_image(self, archive: Path) -> None:
@@ -65,7 +65,7 @@ class Node:
         wait_for(f"containerd of {self.spec.name}", self._runtime_answers, BOOT_SECONDS, self.log("containerd"))
 
     def stop(self) -> None:
-        """Kill everything that runs in the node, with its mounts and its network; leave no group or folder."""
+        """Kill all processes in the node. Remove its mounts, network, groups and folders."""
         kill([owned.pid for owned in self.processes()])
         run("ip", "link", "del", self.spec.slot.veth(self.spec.index), check=False)
         cgroups.remove(cgroups.group_name(self.spec.cluster, self.spec.name))
@@ -75,7 +75,7 @@ class Node:
         return self._folder / "var/log" / f"{component}.log"
 
     def logs_tail(self) -> str:
-        """Return the ends of the node's logs, for a failure's message."""
+        """Return the ends of the node's logs, for an error message."""
         names = ("boot", "containerd", "kubelet", "kube-proxy")
         return "\n".join(f"--- {self.log(name)}\n{tail(self.log(name))}" for name in names)
 
@@ -102,7 +102,7 @@ class Node:
     def _plug_in(self, others: list[int]) -> None:
         network.apply(network.cable_commands(self.spec.slot, self.spec.index, self._init()))
         network.apply(network.inside_commands(self.spec.slot, self.spec.index, others), *self.entry())
-        self.enter("sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+        self.enter("sh", "-c", network.forward_command(self.spec.slot))
 
     def _start_init(self) -> None:
         isolate = ["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "--kill-child"]
@@ -113,7 +113,7 @@ class Node:
         )
 
     def _init(self) -> int:
-        """Return the id of the node's first process. Raises NotReadyError when the node does not run."""
+        """Return the PID of the node's first process. Raises NotReadyError if the node does not run."""
         for owned in self.processes():
             if owned.is_node_init:
                 return owned.pid

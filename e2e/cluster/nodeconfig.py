@@ -1,4 +1,4 @@
-"""What a node's files say: kubelet, containerd, CNI, and the script that turns a process into a machine."""
+"""The content of a node's files: kubelet, containerd, CNI, and the script that turns a process into a machine."""
 
 import json
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 # Copied from the machine, so that its programs work inside the node's own /etc.
 COPIED_FROM_ETC = ("group", "ld.so.cache", "localtime", "nsswitch.conf", "passwd", "protocols", "services")
 BOUND_FROM_ETC = ("alternatives", "ssl")
-# The kubelet sets these for a whole kernel, which is not only ours: inside a node they are plain files.
+# The kubelet sets these for the whole kernel, which the node shares. Inside a node they are plain files.
 KERNEL_SETTINGS = (
     "vm/overcommit_memory",
     "vm/panic_on_oom",
@@ -29,7 +29,7 @@ KERNEL_SETTINGS = (
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """One node: its cluster, its number (1 and up) and the addresses of its slot."""
+    """One node: its cluster, its number (from 1) and the addresses of its slot."""
 
     cluster: str
     index: int
@@ -46,7 +46,7 @@ class NodeSpec:
 
 def kubelet_config(spec: NodeSpec) -> str:
     """Return the KubeletConfiguration as YAML."""
-    # Space is the machine's, shared by all nodes: evict only when it is really gone.
+    # All nodes share the machine's space: evict only when it is almost exhausted.
     eviction = {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"}
     document = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -82,7 +82,7 @@ def containerd_config() -> str:
         f"{cri}]",
         f'sandbox_image = "{PAUSE_IMAGE}"',
         "restrict_oom_score_adj = true",  # the machine may lack CAP_SYS_RESOURCE
-        "disable_apparmor = true",  # a profile would be loaded into the kernel that we share
+        "disable_apparmor = true",  # a profile would be loaded into the shared kernel
         f"{cri}.cni]",
         'bin_dir = "/usr/lib/cni"',
         'conf_dir = "/etc/cni/net.d"',
@@ -99,7 +99,7 @@ def cni_config(spec: NodeSpec) -> str:
     ipam = {
         "type": "host-local",
         "ranges": [[{"subnet": str(spec.slot.pod_network(spec.index))}]],
-        "routes": [{"dst": "0.0.0.0/0"}],
+        "routes": [{"dst": spec.slot.default_route}],
     }
     bridge = {"type": "bridge", "bridge": "cni0", "isGateway": True, "hairpinMode": True, "ipam": ipam}
     ports = {"type": "portmap", "capabilities": {"portMappings": True}}
@@ -107,7 +107,7 @@ def cni_config(spec: NodeSpec) -> str:
 
 
 def etc_files(spec: NodeSpec) -> dict[str, str]:
-    """Return the files of the node's /etc that are written, by path; those under init/ are programs."""
+    """Return the written files of the node's /etc, by path. Those under init/ are programs."""
     search = f"127.0.0.1 localhost\n{spec.address} {spec.name}\n"
     return {
         "hostname": f"{spec.name}\n",
@@ -135,7 +135,7 @@ def _services(spec: NodeSpec) -> dict[str, str]:
         f"--hostname-override={spec.name}",
         "--proxy-mode=nftables",
         f"--cluster-cidr={spec.slot.network}",
-        # Zero leaves conntrack alone: its limits are the whole kernel's.
+        # Zero leaves conntrack unchanged: its limits apply to the whole kernel.
         *(f"--conntrack-{what}=0" for what in ("max-per-core", "min", "tcp-timeout-established")),
         "--conntrack-tcp-timeout-close-wait=0",
     ]
@@ -147,7 +147,7 @@ def _services(spec: NodeSpec) -> dict[str, str]:
 
 
 def _service(name: str, argv: list[str], *needed: str) -> str:
-    """Return the program that runs a service once the files that it needs exist."""
+    """Return the program that starts a service when its required files exist."""
     waits = "".join(f"while [ ! -e {file} ]; do sleep 0.1; done\n" for file in needed)
     return f"#!/bin/sh\nexec >>/var/log/{name}.log 2>&1\n{waits}exec {' '.join(argv)}\n"
 
@@ -155,8 +155,8 @@ def _service(name: str, argv: list[str], *needed: str) -> str:
 def boot_script(folder: Path, binaries: Path) -> str:
     """Return the shell script that a node's first process runs, in new namespaces, before it becomes init.
 
-    It builds a root of its own (the machine's /usr read-only, its own /etc, /var, /run and /tmp), moves into it
-    and makes it rshared, as on a real machine: then /var/lib/kubelet is each node's own, and mount propagation works.
+    It builds a separate root (the machine's /usr read-only, its own /etc, /var, /run and /tmp), moves into it and makes
+    it rshared, as on a real machine. So /var/lib/kubelet is private to each node, and mount propagation works.
     """
     root = folder / "root"
     bound = "\n".join(f"[ ! -d /etc/{name} ] || bind /etc/{name} etc/{name}" for name in BOUND_FROM_ETC)

@@ -1,4 +1,4 @@
-"""Where the harness keeps things on the machine: its cache, and each cluster's state and data."""
+"""Paths of the harness on the machine: its cache, and each cluster's state and data."""
 
 import os
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Run programs, start the cluster's daemons, and find again every process that belongs to a cluster."""
+"""Runs programs, starts the cluster's daemons, and finds every process of a cluster."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from e2e.cluster.errors import CommandFailedError, NotReadyError
 
-# Each daemon carries these in its environment, which it cannot lose: no stale pid file can point at a stranger.
+# Each daemon has these in its environment, which is permanent: no stale PID file can point at a foreign process.
 CLUSTER_MARK = "STOKER_E2E_OWNER"
 COMPONENT_MARK = "STOKER_E2E_COMPONENT"
 POLL_SECONDS = 0.1
@@ -31,7 +31,7 @@ class Owned:
 def run(
     *argv: str | Path, stdin: bytes | Path | None = None, env: Mapping[str, str] | None = None, check: bool = True
 ) -> str:
-    """Run a program to its end, fed with bytes or a file, and return its standard output. Raises CommandFailedError."""
+    """Run a program with bytes or a file as input. Return its standard output. Raises CommandFailedError."""
     words = [str(word) for word in argv]
     with contextlib.ExitStack() as stack:
         stream = stack.enter_context(stdin.open("rb")) if isinstance(stdin, Path) else subprocess.PIPE
@@ -51,7 +51,7 @@ def run(
 def start_daemon(
     cluster: str, component: str, argv: list[str], log: Path, environment: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start a program that outlives us, marked as `component` of `cluster`, writing to `log`."""
+    """Start a program that outlives this process, marked as `component` of `cluster`, with output to `log`."""
     log.parent.mkdir(parents=True, exist_ok=True)
     env = {**os.environ, **(environment or {}), CLUSTER_MARK: cluster, COMPONENT_MARK: component}
     with log.open("ab") as out:
@@ -61,7 +61,7 @@ def start_daemon(
 
 
 def owned_by(cluster: str, proc: Path = Path("/proc")) -> list[Owned]:
-    """Return the processes that `cluster` started, on whatever run."""
+    """Return the processes that `cluster` started, in any run."""
     mark = f"{CLUSTER_MARK}={cluster}".encode()
     found = []
     for folder in proc.iterdir():
@@ -72,7 +72,7 @@ def owned_by(cluster: str, proc: Path = Path("/proc")) -> list[Owned]:
             if mark in environment:
                 found.append(_describe(int(folder.name), environment, (folder / "status").read_text()))
         except OSError:
-            continue  # it ended while we looked
+            continue  # it exited during the read
     return found
 
 
@@ -84,7 +84,7 @@ def _describe(pid: int, environment: list[bytes], status: str) -> Owned:
 
 
 def kill(pids: list[int], seconds: float = 20.0) -> None:
-    """Kill the processes with these ids and wait until they are gone. Raises NotReadyError."""
+    """Kill these PIDs and wait until they are gone. Raises NotReadyError."""
     for pid in pids:
         try:
             os.kill(pid, signal.SIGKILL)
@@ -94,8 +94,8 @@ def kill(pids: list[int], seconds: float = 20.0) -> None:
 
 
 def _alive(pid: int) -> bool:
-    """Tell whether `pid` runs; a zombie of ours is collected and counts as gone."""
-    with contextlib.suppress(ChildProcessError):  # not our child: its own parent collects it
+    """Return True if `pid` runs. Reap a zombie child, which counts as gone."""
+    with contextlib.suppress(ChildProcessError):  # not a child: its own parent reaps it
         os.waitpid(pid, os.WNOHANG)
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -104,7 +104,7 @@ def _alive(pid: int) -> bool:
 
 
 def tail(log: Path, lines: int = 25) -> str:
-    """Return the last lines of a log, or a sentence that there is none."""
+    """Return the last lines of a log, or a sentence if it does not exist."""
     try:
         return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
     except OSError:
@@ -120,18 +120,18 @@ def wait_for(
     *,
     poll_seconds: float = POLL_SECONDS,
 ) -> None:
-    """Wait until `condition` holds. Raises NotReadyError with the end of `log` on time-out or when `alive` fails."""
+    """Wait until `condition` holds. Raises NotReadyError with the end of `log` on timeout or if `alive` fails."""
     deadline = time.monotonic() + seconds
     while not condition():
         if not alive():
             raise NotReadyError(f"Waited for {what}, but the process ended", log, tail(log) if log else "")
         if time.monotonic() > deadline:
             raise NotReadyError(f"Waited {seconds:.0f} s for {what} in vain", log, tail(log) if log else "")
-        time.sleep(poll_seconds)  # a process and its log tell nobody when they change
+        time.sleep(poll_seconds)  # processes and logs have no change notification
 
 
 def answers(url: str, *, refusal_counts: bool = False) -> bool:
-    """Tell whether an HTTP server answers at `url` with success, or at all when `refusal_counts`."""
+    """Return True if an HTTP server at `url` answers with success, or with any status if `refusal_counts`."""
     try:
         urllib.request.urlopen(url, timeout=1).close()
     except urllib.error.HTTPError:

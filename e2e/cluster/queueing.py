@@ -1,4 +1,4 @@
-"""Kueue and JobSet beside a cluster: their own manifests, their controllers as processes of this machine."""
+"""Kueue and JobSet for a cluster: their own manifests, with their controllers as processes of this machine."""
 
 import base64
 import json
@@ -21,16 +21,17 @@ from e2e.cluster.slots import Slot
 Object = dict[str, Any]
 START_SECONDS = 90.0
 _WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-# Of what they install: no pods, and none of the rights, since they run in the administrator's name.
+# Installed kinds of their manifests. No pods, because they run on this machine, and no rights, because they act as
+# administrator.
 _CRD = "CustomResourceDefinition"
 _KINDS = frozenset({"Namespace", _CRD, "Secret", "Service", *_WEBHOOKS})
-# The kinds whose webhooks are asked. Those of all pods would keep pods from being made once the programs have stopped.
+# Kinds with active webhooks. Webhooks for all pods would block pod creation once the programs have stopped.
 _ASKED = frozenset({"kueue.x-k8s.io", "jobset.x-k8s.io", "batch"})
 
 
 @dataclass(frozen=True)
 class Installed:
-    """One of the programs: its Go module, its manifests in there, and where its webhooks listen."""
+    """One of the programs: its Go module, its manifests there, and the address of its webhooks."""
 
     program: str
     module: str
@@ -58,7 +59,7 @@ class Queueing:
         self._kubectl = kubectl
 
     def start(self) -> None:
-        """Install both and start them; nothing happens if they run. Raises NotReadyError with the guilty log."""
+        """Install and start both, unless they run. Raises NotReadyError with the log of the failed one."""
         if {one.program for one in (KUEUE, JOBSET)} <= {owned.component for owned in owned_by(self._paths.name)}:
             return
         for one in (JOBSET, KUEUE):  # Kueue looks for the kinds of jobs when it starts
@@ -71,7 +72,7 @@ class Queueing:
             wait_for(what, ready, START_SECONDS, self._log(one), partial(_lives, process))
 
     def stop(self) -> None:
-        """Stop both, and take their webhooks away, which nobody answers from then on. Their kinds and objects stay."""
+        """Stop both, and remove their webhooks, which have no server from then on. Their kinds and objects stay."""
         names = [f"{one.program}-{kind}-webhook-configuration" for one in (KUEUE, JOBSET) for kind in _HALVES]
         for kind in _WEBHOOKS:
             self._kubectl("delete", kind.lower(), *names, "--ignore-not-found")
@@ -91,7 +92,7 @@ class Queueing:
         wait_for(f"the kinds of {one.program}", partial(self._are_served, kinds), START_SECONDS)
 
     def _are_served(self, kinds: Sequence[str]) -> bool:
-        # `kubectl wait` fails on one that has no status yet.
+        # `kubectl wait` fails on an object without a status.
         found = json.loads(self._kubectl("get", "crd", "-o", "json"))["items"]
         conditions = {one["metadata"]["name"]: (one.get("status") or {}).get("conditions") or () for one in found}
         established = {"type": "Established", "status": "True"}.items()
@@ -105,7 +106,7 @@ class Queueing:
             shutil.copy(source, folder / name)
 
     def _is_ready(self, one: Installed) -> bool:
-        return answers(f"http://{self._slot.host_address}:{one.health_port}/readyz")
+        return answers(f"http://{self._slot.host}:{one.health_port}/readyz")
 
     def _start(self, one: Installed) -> subprocess.Popen[bytes]:
         folder = self._folder(one)
@@ -117,7 +118,7 @@ class Queueing:
         return start_daemon(self._paths.name, one.program, argv, self._log(one), environment)
 
     def _copy_certificate(self, kueue: subprocess.Popen[bytes]) -> None:
-        """Do what a mounted Secret does: Kueue writes its certificate there, and waits for the files."""
+        """Act as a mounted Secret: Kueue writes its certificate there, and waits for the files."""
         found: dict[str, str] = {}
 
         def made() -> bool:
@@ -141,7 +142,7 @@ def _lives(process: subprocess.Popen[bytes]) -> bool:
 
 
 def configuration(one: Installed, address: str, certificates: Path) -> Object:
-    """Make a program's configuration file; its certificate lies in ``certificates``."""
+    """Write a program's configuration file. Its certificate is in ``certificates``."""
     common: Object = {
         "kind": "Configuration",
         "health": {"healthProbeBindAddress": f"{address}:{one.health_port}"},
@@ -157,7 +158,7 @@ def configuration(one: Installed, address: str, certificates: Path) -> Object:
     return common | {
         "apiVersion": "config.kueue.x-k8s.io/v1beta1",
         "namespace": one.namespace,
-        # Without its own certificates it reads some for its metrics, from a fixed place of the machine.
+        # Without its own certificates it reads some for its metrics, from a fixed path of the machine.
         "internalCertManagement": {
             "enable": True,
             "webhookServiceName": one.service,
@@ -171,7 +172,7 @@ def configuration(one: Installed, address: str, certificates: Path) -> Object:
 def outside(documents: Iterable[Object | None], one: Installed, address: str, authority: str) -> list[Object]:
     """Return the manifests for a program that runs at ``address``, outside of the cluster.
 
-    ``authority``: PEM in base64 of who signed its certificate, where the program does not say that itself.
+    ``authority`` is the CA of its certificate, PEM in base64, if the program does not publish it.
     """
     kept = [dict(document) for document in documents if document and document["kind"] in _KINDS]
     out: list[Object] = []
@@ -186,7 +187,7 @@ def outside(documents: Iterable[Object | None], one: Installed, address: str, au
 
 
 def _service(document: Mapping[str, Any], one: Installed, address: str) -> list[Object]:
-    """Return the Service with no pods behind it, and the one place that it means."""
+    """Return the Service without a selector, and its single endpoint."""
     port = {"name": "webhook", "port": 443, "protocol": "TCP", "targetPort": one.port}
     service = {**document, "spec": {"ports": [port]}}
     slices = {

@@ -25,7 +25,7 @@ class Keys:
 
 
 class S3Server:
-    """The S3 server of a cluster. Its data outlive a stop, not the cluster."""
+    """The S3 server of a cluster. Its data survive a stop, but not the cluster's removal."""
 
     region = REGION
 
@@ -36,11 +36,11 @@ class S3Server:
 
     @property
     def endpoint(self) -> str:
-        return f"http://{self._slot.host_address}:{PORT}"
+        return f"http://{self._slot.host}:{PORT}"
 
     @property
     def data_dir(self) -> Path:
-        """The folder whose sub-folders are the buckets."""
+        """The folder whose subfolders are the buckets."""
         return self._paths.s3_data
 
     @property
@@ -65,21 +65,21 @@ class S3Server:
         return any(owned.component == COMPONENT for owned in owned_by(self._paths.name))
 
     def start(self) -> None:
-        """Start the server and wait until it answers; nothing happens if it runs. Raises NotReadyError."""
+        """Start the server, unless it runs, and wait until it answers. Raises NotReadyError."""
         if self.is_running():
             return
         self.data_dir.mkdir(parents=True, exist_ok=True)
         log = self._paths.logs / "s3.log"
-        # The keys go in by the environment, where other users of the machine cannot read them.
+        # The environment passes the keys, because other users of the machine cannot read it.
         environment = {"ROOT_ACCESS_KEY": self.access_key, "ROOT_SECRET_KEY": self.secret_key}
-        address = f"{self._slot.host_address}:{PORT}"
+        address = f"{self._slot.host}:{PORT}"
         argv = [str(self._binary("versitygw")), "--port", address, "--region", REGION, "--quiet", "--keep-alive"]
         process = start_daemon(self._paths.name, COMPONENT, [*argv, "posix", str(self.data_dir)], log, environment)
         wait_for("the S3 server to answer", self._answers, START_SECONDS, log, lambda: process.poll() is None)
 
     def stop(self) -> None:
-        """Kill the server; its data stay."""
+        """Kill the server. Its data stay."""
         kill([owned.pid for owned in owned_by(self._paths.name) if owned.component == COMPONENT])
 
     def _answers(self) -> bool:
-        return answers(self.endpoint, refusal_counts=True)  # we do not sign, so an answer is a refusal
+        return answers(self.endpoint, refusal_counts=True)  # the request is unsigned, so the answer is a refusal

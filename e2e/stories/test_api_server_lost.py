@@ -1,4 +1,4 @@
-"""The API server goes away and comes back, again and again: pods read on, and nothing is done twice.
+"""Repeated outages of the API server: pods continue to read, and no work is repeated.
 
 ``STOKER_E2E_OUTAGE=600 STOKER_E2E_RESTARTS=20`` makes the outage ten minutes long, and the restarts twenty.
 """
@@ -22,7 +22,7 @@ def warm_files(item: manifests.Object) -> int:
 
 
 def finished_files(world: World, uid: str) -> dict[str, str]:
-    """Return inode and change time of every finished file on all nodes' disks: one fetched again has others."""
+    """Return inode and change time of every finished file on all nodes' disks. A new fetch changes them."""
     script = f"cd /var/lib/stoker/cache/datasets/{uid}/versions/*/tree && find . -type f -printf '%p %i %C@\\n' || true"
     found = {}
     for node in world.cluster.nodes:
@@ -33,7 +33,7 @@ def finished_files(world: World, uid: str) -> dict[str, str]:
 
 
 def fetched_twice(world: World, before: dict[str, str], after: dict[str, str]) -> str:
-    """Say how many files each node had and has, when it got them, and since when it is ready."""
+    """Return text with each node's files before and after, their times, and the time when it became ready."""
     rows = []
     for name in world.cluster.nodes:
         times = sorted(float(after[path].split()[1]) for path in after if path.startswith(f"{name}."))
@@ -49,7 +49,7 @@ def sizes_read(world: World, home: Home) -> list[str]:
 
 
 def test_nothing_is_done_twice_and_readers_notice_nothing(world: World, home: Home) -> None:
-    world.removals.finish()  # without an API server nothing can be removed
+    world.removals.finish()  # without an API server, objects cannot be removed
     bucket = home.bucket()
     bucket.put(files(COUNT, SIZE, "warm/") | files(COUNT, SIZE, "slow/", seed=2))
     home.dataset("warm", bucket, "warm/")
@@ -62,7 +62,7 @@ def test_nothing_is_done_twice_and_readers_notice_nothing(world: World, home: Ho
     assert 0 < len(before) < COUNT
 
     world.cluster.stop_api_server()
-    time.sleep(OUTAGE)  # it is what is tried: there is nobody to ask meanwhile
+    time.sleep(OUTAGE)  # the subject of the test: there is no API server during the outage
     world.cluster.start_api_server()
     for _ in range(RESTARTS):
         world.cluster.stop_api_server()

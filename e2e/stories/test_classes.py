@@ -1,6 +1,7 @@
-"""What an administrator allows holds on real nodes: a stranger's priority, and a quota."""
+"""An administrator's limits apply on real nodes: a foreign priority, and a quota."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from e2e.support.world import QUICKLY, Home, World, condition, node_rows, tempor
 
 NODE = "node-1"
 THERE = {"nodeSelector": {"kubernetes.io/hostname": NODE}}
-# One small folder in memory, so that two Datasets of nine MiB do not fit beside each other.
+# One small folder in memory, so that two Datasets of nine MiB do not fit together.
 SMALL = (
     "sidecar.cacheDirs[0].medium=Memory",
     "sidecar.cacheDirs[0].sizeLimit=16Mi",
@@ -19,16 +20,23 @@ SMALL = (
 MIB = 2**20
 
 
-def allowed(**limits: object) -> list[str]:
-    """Return the values that make the chart's class allow no more than this."""
-    strict = {"allowPinning": "false", "priority.max": 0} | {key.replace("_", "."): one for key, one in limits.items()}
-    return [f"datasetClass.spec.{field}={value}" for field, value in strict.items()]
-
-
 @pytest.fixture(scope="module", autouse=True)
-def defaults_afterwards(world: World) -> Iterator[None]:
-    yield
-    world.helm_install(*QUICKLY)
+def small_folders(world: World) -> None:
+    world.helm_install(*SMALL)
+
+
+@pytest.fixture
+def limited(world: World, home: Home) -> Iterator[Callable[..., str]]:
+    """Return a function that makes or changes the story's DatasetClass, and returns its name."""
+
+    def write(**limits: object) -> str:
+        spec = {"allowPinning": False, "priority": {"max": 0}} | limits
+        meta = {"name": home.namespace}
+        world.apply({"apiVersion": "stoker.dev/v1alpha1", "kind": "DatasetClass", "metadata": meta, "spec": spec})
+        return home.namespace
+
+    yield write
+    world.kubectl("delete", "datasetclass", home.namespace, "--wait=false")
 
 
 @pytest.fixture
@@ -41,35 +49,41 @@ def phase_on_node(item: manifests.Object) -> str:
     return str(node_rows(item).get(NODE, {}).get("phase", ""))
 
 
-def test_a_stranger_with_the_highest_priority_drops_nobody_s_data(world: World, home: Home, stranger: Home) -> None:
-    world.helm_install(*SMALL, *allowed())
+def test_a_stranger_with_the_highest_priority_drops_nobody_s_data(
+    home: Home, stranger: Home, limited: Callable[..., str]
+) -> None:
+    name = limited()
     for one in (home, stranger):
         one.bucket().put(files(9, MIB))
-    home.dataset("ours", home.bucket(), cache=THERE)
+    home.dataset("ours", home.bucket(), cache=THERE, className=name)
     home.ready("ours")
-    stranger.dataset("theirs", stranger.bucket(), cache=THERE | {"pinned": True}, warm={"priority": 1000})
+    greedy: dict[str, Any] = {"cache": THERE | {"pinned": True}, "warm": {"priority": 1000}, "className": name}
+    stranger.dataset("theirs", stranger.bucket(), **greedy)
     full = stranger.until("theirs", lambda it: phase_on_node(it) == "Full")
     told = condition(full, "Limited", "message")
-    assert "warm.priority 1000 is taken as 0: DatasetClass default allows 0 at most" in told
-    assert "cache.pinned is not followed" in told
+    assert f"warm.priority 1000 is changed to 0: DatasetClass {name} allows 0 at most" in told
+    assert "cache.pinned is ignored" in told
     assert home.until("ours", lambda it: True)["status"]["cachedPercent"] == "100%"
 
-    # It was the class that held it off.
-    world.helm_install(*SMALL, *allowed(priority_max=1000))
+    # The limit of the class had blocked it.
+    limited(priority={"max": 1000})
     stranger.ready("theirs")
-    # First it says Evicted, and DiskFull as soon as what still fits has been fetched again.
+    # It reports Evicted first, and DiskFull when the remaining space has been filled again.
     home.until("ours", lambda it: condition(it, "Degraded") == "True" and it["status"]["cachedPercent"] != "100%")
 
 
-def test_past_its_quota_a_namespace_reads_through_and_keeps_nothing(world: World, home: Home) -> None:
-    world.helm_install(*SMALL, *allowed(quota_perNode="5Mi"))
+def test_past_its_quota_a_namespace_reads_through_and_keeps_nothing(
+    world: World, home: Home, limited: Callable[..., str]
+) -> None:
+    world.removals.finish()  # the folder of the node has room again
+    name = limited(quota={"perNode": "5Mi"})
     bucket = home.bucket()
     bucket.put(files(3, MIB, "first/") | files(3, MIB, "second/", seed=2))
-    home.dataset("first", bucket, "first/", cache=THERE)
+    home.dataset("first", bucket, "first/", cache=THERE, className=name)
     home.ready("first")
-    home.dataset("second", bucket, "second/", cache=THERE, scheduling={"mode": "None"})
+    home.dataset("second", bucket, "second/", cache=THERE, scheduling={"mode": "None"}, className=name)
     waiting = home.until("second", lambda it: condition(it, "Warm", "reason") == "NamespaceQuotaExceeded")
-    assert "by first (3.0 MiB); this one needs 3.0 MiB on a node" in condition(waiting, "Warm", "message")
+    assert "by first (3.0 MiB); this Dataset needs 3.0 MiB per node" in condition(waiting, "Warm", "message")
     assert "3.0 MiB of 5.0 MiB on each node" in world.stoker("-n", home.namespace, "status")
 
     pod = manifests.pod(home.namespace, "reader", "second:/data", manifests.SUM_EVERYTHING.format(path="/data"))

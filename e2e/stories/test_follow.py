@@ -13,68 +13,61 @@ SUM = manifests.SUM_EVERYTHING.format(path="/data")
 TWICE = f"{SUM}; echo --; {AGAIN}; {SUM}"
 
 
-def test_a_new_version_reaches_new_pods_and_the_old_pod_keeps_its_own(world: World, home: Home) -> None:
-    bucket = home.bucket()
-    bucket.put(files(30, 50_000))
-    before = bucket.sums()
-    home.dataset("moving", bucket, refresh={"policy": "Follow", "interval": "10s"})
-    first = home.ready("moving")["status"]["version"]
-    world.apply(manifests.pod(home.namespace, "old", "moving:/data", TWICE))
-    world.wait("pod", "old", home.namespace, lambda it: it.get("status", {}).get("phase") == "Running")
-
-    bucket.put({"0/00000.bin": b"changed" * 1000, "new/file.bin": b"new" * 1000})
-    bucket.delete(["1/00001.bin"])
-    renewed = home.until("moving", lambda it: it["status"]["version"] != first and it["status"]["phase"] == "Ready")
-    assert renewed["status"]["files"] == 30
-    (node,) = warm_rows(renewed)
-    (held,) = [row for row in world.get("nodecache", node)["status"]["datasets"] if row["namespace"] == home.namespace]
-    assert held["fetchedFiles"] == 2
-    assert first in held["retained"]
-
-    world.apply(manifests.reading_pod(home.namespace, "new", "moving"))
-    assert home.read_sums("new") == bucket.sums()
-    world.kubectl("exec", "old", "-n", home.namespace, "--", "touch", "/tmp/again")
-    world.finished("old", home.namespace)
-    one, two = world.logs("old", home.namespace).split("--\n")
-    assert manifests.sums(one) == before
-    assert manifests.sums(two) == before
-
-
-def test_a_suspended_job_goes_on_with_its_version_though_the_source_changed_and_the_sidecar_started_anew(
+def test_a_new_version_reaches_new_pods_and_a_running_pod_and_a_suspended_job_keep_their_own(
     world: World, home: Home
 ) -> None:
     bucket = home.bucket()
     bucket.put(files(30, 50_000))
     before = bucket.sums()
-    home.dataset("train", bucket, refresh={"policy": "Follow", "interval": "10s"})
-    first = home.ready("train")["status"]["version"]
-    job = training_job(home.namespace, "long", {"image": BUSYBOX_IMAGE, "command": ["sh", "-c", f"{SUM}; {AGAIN}"]})
-    job["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 1  # it ends by its signal alone
-    world.apply(job)
+    home.dataset("moving", bucket, refresh={"policy": "Follow", "interval": "10s"})
+    first = home.ready("moving")["status"]["version"]
+    world.apply(manifests.pod(home.namespace, "old", "moving:/data", TWICE), long_job(home))
+    world.wait("pod", "old", home.namespace, lambda it: it.get("status", {}).get("phase") == "Running")
     running(world, home)
     suspend(world, home, wanted=True)
     world.wait("trainingjob", "long", home.namespace, lambda _: not workers(world, home, "long"))
 
-    bucket.put({"0/00000.bin": b"changed" * 1000})
-    renewed = home.until("train", lambda it: it["status"]["version"] != first and is_ready(it))
+    bucket.put({"0/00000.bin": b"changed" * 1000, "new/file.bin": b"new" * 1000})
+    bucket.delete(["1/00001.bin"])
+    renewed = home.until("moving", lambda it: it["status"]["version"] != first and is_ready(it))
+    assert renewed["status"]["files"] == 30
     (node,) = warm_rows(renewed)
-    # The next version is found by another node, which is asked for the data as well from then on, and cannot have the
-    # job's version: its source has another one.
-    bucket.put({"0/00001.bin": b"changed" * 1000})
-    home.until("train", lambda it: it["status"]["listingNode"] != node or end_sidecar(world, node))
-    home.until(
-        "train", lambda it: it["status"]["version"] not in (first, renewed["status"]["version"], "") and is_ready(it)
-    )
+    (held,) = [row for row in world.get("nodecache", node)["status"]["datasets"] if row["namespace"] == home.namespace]
+    assert held["fetchedFiles"] == 2
+    assert first in held["retained"]
+    world.apply(manifests.reading_pod(home.namespace, "new", "moving"))
+    assert home.read_sums("new") == bucket.sums()
+    reads_again(world, home, "old", before)
 
+    # Another node finds the next version, and then warms the data as well. It cannot have the first version, because
+    # its source has another one.
+    bucket.put({"0/00001.bin": b"changed" * 1000})
+    home.until("moving", lambda it: it["status"]["listingNode"] != node or end_sidecar(world, node))
+    home.until(
+        "moving", lambda it: it["status"]["version"] not in (first, renewed["status"]["version"], "") and is_ready(it)
+    )
     suspend(world, home, wanted=False)
-    worker = running(world, home)
-    world.kubectl("exec", worker, "-n", home.namespace, "--", "touch", "/tmp/again")
-    world.finished(worker, home.namespace)
-    assert manifests.sums(world.logs(worker, home.namespace)) == before
+    reads_again(world, home, running(world, home), before)
+
+
+def reads_again(world: World, home: Home, pod: str, expected: dict[str, str]) -> None:
+    """Let a pod end. Check everything that it has read."""
+    world.kubectl("exec", pod, "-n", home.namespace, "--", "touch", "/tmp/again")
+    world.finished(pod, home.namespace)
+    reads = [manifests.sums(read) for read in world.logs(pod, home.namespace).split("--\n")]
+    assert reads == [expected] * len(reads)
+
+
+def long_job(home: Home) -> manifests.Object:
+    """Make a job with one worker that reads everything, and waits."""
+    container = {"image": BUSYBOX_IMAGE, "command": ["sh", "-c", f"{SUM}; {AGAIN}"]}
+    job = training_job(home.namespace, "long", container, datasets=[{"name": "moving", "mountPath": "/data"}])
+    job["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 1  # it ends only by its signal
+    return job
 
 
 def end_sidecar(world: World, node: str) -> bool:
-    """End a node's sidecar, which starts anew. Returns False."""
+    """Stop a node's sidecar, which restarts. Returns False."""
     for pod in world.system_pods("sidecar"):
         if pod["spec"]["nodeName"] == node:
             name = pod["metadata"]["name"]
@@ -87,7 +80,7 @@ def is_ready(dataset: manifests.Object) -> bool:
 
 
 def running(world: World, home: Home) -> str:
-    """Wait for the job's worker, and return its pod's name."""
+    """Wait for the job's worker. Return its pod's name."""
     world.wait("trainingjob", "long", home.namespace, lambda it: it.get("status", {}).get("phase") == "Running")
     (pod,) = workers(world, home, "long")
     name = str(pod["metadata"]["name"])

@@ -1,4 +1,4 @@
-"""helm upgrade takes a changed value; helm uninstall leaves nothing behind (conftest.py runs it last)."""
+"""helm upgrade applies a changed value. helm uninstall removes everything (conftest.py runs it last)."""
 
 from e2e.cluster.processes import run, wait_for
 from e2e.support import manifests
@@ -45,7 +45,7 @@ def test_uninstall_leaves_nothing_behind(world: World, home: Home) -> None:
     world.apply(manifests.reading_pod(home.namespace, "reader", "train"))
     world.finished("reader", home.namespace)
     world.kubectl("delete", "pod", "reader", "-n", home.namespace, "--wait")
-    world.removals.finish()  # no pod of another story reads any more
+    world.removals.finish()  # no pod of another story still reads
     world.cluster.helm("uninstall", RELEASE, "-n", SYSTEM, "--wait", "--timeout", f"{PATIENCE:.0f}s")
     wait_for("Stoker's pods to end", lambda: world.items("pods", "-n", SYSTEM) == [], PATIENCE)
 
@@ -58,7 +58,7 @@ def test_uninstall_leaves_nothing_behind(world: World, home: Home) -> None:
     assert dataset["metadata"].get("finalizers", []) == []
     for node in world.cluster.nodes:
         entry = world.cluster.node(node).entry()
-        # The node's own folders are mounts of the harness (stoker-e2e); of Stoker's there must be none.
+        # The node's own folders are mounts of the harness (stoker-e2e). There must be no mount of Stoker.
         script = (
             "grep -E '/var/lib/stoker/|csi.stoker.dev| - fuse ' /proc/self/mountinfo | grep -vc stoker-e2e | cat; "
             "find /var/lib/stoker/cache/datasets -mindepth 1 | wc -l"

@@ -1,6 +1,5 @@
-"""What a node has comes from the nodes that have it already: one that joins, and one to which a pod moves."""
+"""A joining node fetches data from the nodes that have it."""
 
-from e2e.support import manifests
 from e2e.support.bucket import files
 from e2e.support.world import Home, World, node_rows, warm_rows
 
@@ -24,16 +23,3 @@ def test_a_new_node_warms_a_dataset_that_wants_all_nodes_from_the_others_and_no_
         world.cluster.remove_node(node)
     shrunk = home.until("everywhere", lambda it: node not in node_rows(it))
     assert shrunk["status"]["warmNodes"] == "2/2"
-
-
-def test_a_pods_new_node_has_the_data_from_the_node_where_it_was(world: World, home: Home) -> None:
-    bucket = home.bucket()
-    bucket.put(files(20, 10_000))
-    home.dataset("moves", bucket, cache={"replicas": 0}, warm={"policy": "OnDemand"}, scheduling={"mode": "Require"})
-    for node in ("node-1", "node-2"):
-        pod = manifests.reading_pod(home.namespace, f"on-{node}", "moves")
-        pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node}
-        home.apply_pod(pod)
-        assert home.read_sums(f"on-{node}") == bucket.sums()
-    (row,) = (row for row in world.get("nodecache", "node-2")["status"]["datasets"] if row["name"] == "moves")
-    assert row["peerBytes"] > 0

@@ -1,7 +1,6 @@
-"""A platform team's image has an order plug-in: nodes say so, and know the order of a job that names it."""
+"""A custom image has an order plug-in: nodes report it, and know the order of a job that names it."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import numpy
@@ -16,7 +15,7 @@ from e2e.support.world import PATIENCE, QUICKLY, Home, World, condition
 COUNT, SIZE = 600, 16_000
 FILES = {f"train/{n % 10}/{n:04}.jpg": n.to_bytes(2) * (SIZE // 2) for n in range(COUNT)}
 SEED, EPOCHS = 11, 100
-# Some three seconds an epoch, in the order that NumPy itself told.
+# About three seconds per epoch, in the order that NumPy itself returned.
 _TRAIN = """
 import json, pathlib, time
 
@@ -29,18 +28,16 @@ for order in json.loads(pathlib.Path("/orders/orders.json").read_text()):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def image_with_the_plug_in(world: World) -> Iterator[None]:
+def image_with_the_plug_in(world: World) -> None:
     world.cluster.load_image(build_order_plugin_image())
     repository, _, tag = ORDER_PLUGIN_IMAGE.rpartition(":")
     image = (f"image.repository={repository}", f"image.tag={tag}")
     world.helm_install(*image, "sidecar.orderPlugins={numpy-legacy,absent}", *QUICKLY)
-    yield
-    world.helm_install(*QUICKLY)
 
 
 @pytest.fixture(scope="module")
 def dataset(shared_home: Home) -> Home:
-    """Make the Dataset, whole on a node, and the orders that pods read in."""
+    """Make a Dataset with a complete copy on a node, and the orders of the reading pods."""
     bucket = shared_home.bucket()
     bucket.put(FILES)
     shared_home.dataset("train", bucket)
@@ -67,7 +64,7 @@ def job(home: Home, name: str, plugin: str) -> Object:
 
 
 def row(world: World, home: Home, name: str) -> dict[str, Any]:
-    """Return what its node says of the job's only worker; empty: nothing yet."""
+    """Return the node's report about the job's only worker, or empty."""
     for worker in workers(world, home, name):
         pod, node = f"{home.namespace}/{worker['metadata']['name']}", worker["spec"].get("nodeName")
         rows = world.get("nodecache", node)["status"].get("workloads", []) if node else []

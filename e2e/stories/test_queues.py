@@ -1,4 +1,4 @@
-"""Kueue lets jobs go when their data is warm, and holds no quota for them before; gangs of other kinds go together."""
+"""Kueue starts jobs when their data is warm, and holds no quota before. Gangs of other kinds start together."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ QUEUE = {"kueue.x-k8s.io/queue-name": "queue"}
 CHECK = "data-warm"
 WORKLOADS = "workloads.kueue.x-k8s.io"
 TIME = "2026-11-23T16:00:00Z"
-CPU = "500m"  # of one job: as much as the queue has
+CPU = "500m"  # of one job: the whole queue
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -42,7 +42,7 @@ def kueue(world: World) -> Iterator[None]:
     world.wait("clusterqueue", "one-job", "", lambda it: condition(it, "Active") == "True")
     yield
     world.removals.finish()
-    # Kueue's finalizers are on them, and a namespace that has some of them stays.
+    # They have Kueue's finalizers, and would keep their namespace.
     wait_for("Kueue to let go of Workloads", lambda: not world.items(WORKLOADS, "-A"), PATIENCE)
     queueing.stop()
 
@@ -81,7 +81,7 @@ def job(home: Home, name: str, pods: Object, *, labels: dict[str, str], **spec: 
 
 
 def workload(world: World, home: Home, owner: str) -> Object:
-    """Return the Workload that Kueue made for a job; empty when there is none yet."""
+    """Return the Workload that Kueue made for a job, or empty."""
     found = world.items(WORKLOADS, "-n", home.namespace)
     return next((one for one in found if one["metadata"]["ownerReferences"][0]["name"] == owner), {})
 
@@ -131,7 +131,7 @@ def test_a_job_waits_without_quota_until_its_data_is_warm_and_starts_there(world
     assert "warm: " in check(admitted)["message"]
     (pod,) = pods_of(world, home, "job-name=cold")
     assert pod["spec"]["nodeName"] in warm_nodes(world, home, "train")
-    # What it waited for its data is a part of its pod's maxWait.
+    # The wait for data is a part of the pod's maxWait.
     since, until = pod["metadata"]["annotations"]["stoker.dev/waited"].split("/")
     assert admitted["metadata"]["creationTimestamp"] <= since < until
     (evicted,) = admitted["status"]["schedulingStats"]["evictions"]
@@ -139,7 +139,7 @@ def test_a_job_waits_without_quota_until_its_data_is_warm_and_starts_there(world
 
 
 def without_quota(item: Object) -> bool:
-    """Tell whether Stoker has answered, and Kueue has taken the quota back."""
+    """Return True if Stoker has answered, and Kueue has taken the quota back."""
     return "nodes that its pods need" in check(item).get("message", "") and (
         condition(item, "QuotaReserved") == "False" and "admission" not in item["status"]
     )
@@ -156,7 +156,7 @@ def test_the_operator_may_let_no_workload_in_by_itself(world: World, home: Home)
     world.apply(mine)
     admitted = {"type": "Admitted", "status": "True", "reason": "Stolen", "message": "", "lastTransitionTime": TIME}
     stolen = json.dumps(mine | {"status": {"conditions": [admitted]}})
-    # By an apply, as the operator does it: kubectl would read the object before a patch, which the operator may not.
+    # By an apply, as in the operator: kubectl patch reads the object first, which the operator may not do.
     words = ("apply", "--server-side", "--subresource=status", "--validate=false", "-f", "-")
     with pytest.raises(CommandFailedError, match="Stoker's operator may write only what checks say"):
         world.kubectl(f"--as=system:serviceaccount:{SYSTEM}:stoker-operator", *words, stdin=stolen)
@@ -182,7 +182,7 @@ def test_pods_that_mount_a_claim_get_the_gate_from_the_check(world: World, home:
 def test_a_job_set_in_a_queue_has_its_data_brought_and_its_gang_released_together(world: World, home: Home) -> None:
     bucket = home.bucket()
     bucket.put(files(20, 100_000))
-    # Nothing is warmed ahead: that the set waits in its queue is what brings the data.
+    # Data is not warmed in advance: the waiting set in the queue causes the warm-up.
     home.dataset("train", bucket, cache={"replicas": 0}, warm={"policy": "OnDemand"}, scheduling={"mode": "Require"})
     world.apply(kueue_object("LocalQueue", "queue", {"clusterQueue": "one-job"}, namespace=home.namespace))
     pods = template("ls /data/0 && sleep 1", "200m", datasets="train:/data", gang_size="2")
@@ -223,7 +223,7 @@ def held(world: World, home: Home) -> list[Object]:
 
 
 def released_together(world: World, home: Home, pods: list[Object]) -> None:
-    """Check two pods of a gang: let go to warm nodes, and at one time."""
+    """Check two pods of a gang: both released to warm nodes at one time."""
     records = [json.loads(pod["metadata"]["annotations"]["stoker.dev/released"]) for pod in pods]
     assert len(records) == 2
     assert {pod["spec"]["nodeName"] for pod in pods} <= warm_nodes(world, home, "train")

@@ -1,8 +1,6 @@
-"""Values of the chart that change how pods read: hostPID for running pods, no overlay, several cache folders."""
+"""Values of the chart that change the mounts of pods: hostPID for running pods, no overlay, several cache folders."""
 
-from collections.abc import Iterable, Iterator
-
-import pytest
+from collections.abc import Iterable
 
 from e2e.cluster.processes import run, wait_for
 from e2e.support import manifests
@@ -10,21 +8,15 @@ from e2e.support.bucket import Bucket, files
 from e2e.support.world import PATIENCE, QUICKLY, Home, World
 
 COUNT, SIZE = 50, 20_000
-# A file of each Dataset is opened cold and read at the end; others are opened anew and read all the while.
+# One file of each Dataset is opened cold and read at the end. Others are reopened and read all the time.
 READ = (
     "exec 3</early/0/00000.bin 4</late/0/00000.bin; until [ -e /tmp/done ]; do "
     "sha256sum /early/1/* /late/1/* || echo failed; sleep 0.2; done; sha256sum <&3; sha256sum <&4"
 )
 
 
-@pytest.fixture(scope="module", autouse=True)
-def defaults_afterwards(world: World) -> Iterator[None]:
-    yield
-    world.helm_install(*QUICKLY)
-
-
 def reader(namespace: str) -> manifests.Object:
-    """Make a pod without annotations: the webhook never sees it, and its volumeMounts ask for no propagation."""
+    """Make a pod without annotations: the webhook never sees it, and its volumeMounts request no propagation."""
     pod = manifests.pod(namespace, "reader", "", READ)
     names = ("early", "late")
     csi = {
@@ -41,13 +33,13 @@ def cold_dataset(home: Home, bucket: Bucket, name: str) -> None:
 
 
 def modes_on_node(world: World, home: Home, node: str) -> dict[str, str]:
-    """Return how the node says that each Dataset of the namespace is mounted."""
+    """Return the mount mode of each Dataset of the namespace, as the node reports it."""
     mounts = world.get("nodecache", node)["status"].get("mounts", [])
     return {row["dataset"]: row["mode"] for row in mounts if row["podNamespace"] == home.namespace}
 
 
 def seen_in_pod(world: World, home: Home, dataset: str) -> str:
-    """Return the type of the file system that the container has on top there; not ours for a folder of the disk."""
+    """Return the file system type of the container's top mount there: native for a folder of the disk."""
     rows = world.kubectl("exec", "reader", "-n", home.namespace, "--", "cat", "/proc/self/mountinfo").splitlines()
     return [row.split(" - ")[1].split()[0] for row in rows if row.split()[4] == f"/{dataset}"][-1]
 
@@ -57,7 +49,7 @@ def is_native(world: World, home: Home, dataset: str) -> bool:
 
 
 def mounts_of(world: World, node: str, marks: Iterable[str]) -> list[str]:
-    """List the node's mounts that know one of the UIDs."""
+    """List the node's mounts with one of the UIDs."""
     rows = run(*world.cluster.node(node).entry(), "cat", "/proc/self/mountinfo").splitlines()
     return [row for row in rows if any(mark in row for mark in marks)]
 
@@ -70,6 +62,7 @@ def warm(world: World, home: Home, node: str, dataset: str) -> None:
 def test_a_pod_with_its_own_mounts_stays_as_it_began_until_host_pid_makes_it_native_as_it_reads(
     world: World, home: Home
 ) -> None:
+    world.helm_defaults()
     bucket = home.bucket()
     bucket.put(files(COUNT, SIZE, "early/") | files(COUNT, SIZE, "late/", seed=2))
     for name in ("early", "late"):
@@ -109,7 +102,7 @@ LARGE = 2 * 2**20
 
 
 def holds(used: list[int]) -> bool:
-    """Tell whether the memory folder holds ten small files, and a disk ten large ones."""
+    """Return True if the memory folder holds ten small files, and a disk ten large ones."""
     memory, *disks = used
     return 10 * SIZE <= memory < 10 * LARGE <= max(disks)
 
@@ -119,7 +112,7 @@ def test_without_overlay_and_with_several_cache_folders_data_goes_where_there_is
     disks = ("sidecar.cacheDirs[1]=/var/lib/stoker/cache", "sidecar.cacheDirs[2]=/var/lib/second")
     world.helm_install("sidecar.overlay=Off", *memory, *disks, *QUICKLY)
     bucket = home.bucket()
-    bucket.put(files(10, SIZE, "small/") | files(10, LARGE, "large/"))  # 20 MiB: more than the memory folder takes
+    bucket.put(files(10, SIZE, "small/") | files(10, LARGE, "large/"))  # 20 MiB: more than the memory folder holds
     for name in ("small", "large"):
         home.dataset(name, bucket, f"{name}/", cache={"nodeSelector": {"kubernetes.io/hostname": "node-1"}})
     every = manifests.SUM_EVERYTHING.format(path="/data")

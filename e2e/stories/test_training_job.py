@@ -1,16 +1,18 @@
 """A TrainingJob's workers start together on warm nodes, find each other, and end Succeeded."""
 
 import json
-import tempfile
-from pathlib import Path
 
 from e2e.cluster.images import BUSYBOX_IMAGE
 from e2e.support.bucket import files
-from e2e.support.built import DIGITS_IMAGE, build_image
 from e2e.support.manifests import Object
 from e2e.support.world import Home, World, condition, warm_rows
-from examples.demo.story import report_of
-from examples.digits import dataset
+from stoker_kube.resources import PODS
+
+# The workers meet at the address and port that the operator gives them.
+MEET = (
+    "ls /data/0 && if [ $RANK = 0 ]; then echo 0 of $WORLD_SIZE | nc -l -p $MASTER_PORT; "
+    "else until nc $MASTER_ADDR $MASTER_PORT < /dev/null | grep '0 of 2'; do sleep 0.2; done; fi"
+)
 
 
 def training_job(namespace: str, name: str, container: Object, **spec: object) -> Object:
@@ -26,17 +28,14 @@ def training_job(namespace: str, name: str, container: Object, **spec: object) -
 
 
 def workers(world: World, home: Home, job: str) -> list[Object]:
-    return world.items("pods", "-n", home.namespace, "-l", f"stoker.dev/training-job={job}")
+    return world.objects.items(PODS, home.namespace, labelSelector=f"stoker.dev/training-job={job}")
 
 
-def test_two_workers_end_succeeded_on_warm_nodes(world: World, home: Home) -> None:
+def test_two_workers_on_warm_nodes_meet_over_the_pods_network_and_end_succeeded(world: World, home: Home) -> None:
     bucket = home.bucket()
     bucket.put(files(40, 300_000))
     home.dataset("train", bucket, cache={"replicas": "all"}, warm={"bandwidthLimit": "4Mi"})
-    container = {
-        "image": BUSYBOX_IMAGE,
-        "command": ["sh", "-c", "ls /data/0 && echo $RANK of $WORLD_SIZE at $MASTER_ADDR"],
-    }
+    container = {"image": BUSYBOX_IMAGE, "command": ["sh", "-c", MEET]}
     job = training_job(home.namespace, "job", container, workers=2, framework="pytorch", scheduling={"mode": "Require"})
     world.apply(job)
 
@@ -55,7 +54,7 @@ def test_two_workers_end_succeeded_on_warm_nodes(world: World, home: Home) -> No
 
 
 def assert_reported(world: World, home: Home) -> None:
-    """Check what is told of the job that has just ended: both workers, by their nodes, from warm data alone."""
+    """Check the figures of a job that has just ended: both workers, by their nodes, from warm data only."""
     whole = 2 * 40 * 300_000  # bytes; each worker mounted all files
     it = world.wait("trainingjob", "job", home.namespace, lambda it: it["status"].get("goodput", {}).get("complete"))
     known = it["status"]["goodput"]
@@ -69,43 +68,6 @@ def assert_reported(world: World, home: Home) -> None:
     nodes = json.loads(world.stoker("status", "--nodes", "train", "-n", home.namespace, "-o", "json"))
     assert all(one["answered"] for one in nodes), nodes
     assert {row["phase"] for one in nodes for row in one["status"]["datasets"]} == {"Warm"}
-
-
-def test_pytorch_workers_rendezvous_over_the_pods_network_and_learn(world: World, home: Home) -> None:
-    world.cluster.load_image(build_image(DIGITS_IMAGE))
-    bucket = home.bucket()
-    bucket.put(digits())
-    home.dataset("train", bucket, "digits/", cache={"replicas": "all"})
-    container = {"image": DIGITS_IMAGE, "args": ["--data", "/data", "--epochs", "4"]}
-    world.apply(training_job(home.namespace, "ddp", container, workers=2, framework="pytorch"))
-    world.wait("trainingjob", "ddp", home.namespace, lambda it: it.get("status", {}).get("phase") == "Succeeded", 240)
-    reports = [report_of(world.logs(pod["metadata"]["name"], home.namespace)) for pod in workers(world, home, "ddp")]
-    assert sorted(report["rank"] for report in reports) == [0, 1]
-    assert all(report["world"] == 2 for report in reports)
-    assert all(report["files"] == len(bucket.objects) for report in reports)
-    assert all(report["accuracy"] > 0.9 for report in reports)
-    # Gradients were averaged, so both workers hold the same network and find the same digits.
-    assert len({report["accuracy"] for report in reports}) == 1
-
-
-def digits() -> dict[str, bytes]:
-    """Return the demo's PNG files: content by path."""
-    with tempfile.TemporaryDirectory() as folder:
-        dataset.write(Path(folder))
-        return {str(path.relative_to(folder)): path.read_bytes() for path in Path(folder, "digits").rglob("*.png")}
-
-
-def test_a_suspended_job_has_no_pods_until_it_is_resumed(world: World, home: Home) -> None:
-    bucket = home.bucket()
-    bucket.put(files(3, 1000))
-    home.dataset("train", bucket)
-    container = {"image": BUSYBOX_IMAGE, "command": ["true"]}
-    world.apply(training_job(home.namespace, "later", container, suspend=True))
-    world.wait("trainingjob", "later", home.namespace, lambda it: it.get("status", {}).get("phase") == "Suspended")
-    assert workers(world, home, "later") == []
-    patch = json.dumps({"spec": {"suspend": False}})
-    world.kubectl("patch", "tj", "later", "-n", home.namespace, "--type=merge", "-p", patch)
-    world.wait("trainingjob", "later", home.namespace, lambda it: it["status"].get("phase") == "Succeeded")
 
 
 def test_a_job_that_fails_too_often_says_so_and_a_finished_one_is_deleted_in_time(world: World, home: Home) -> None:

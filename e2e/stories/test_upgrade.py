@@ -1,15 +1,15 @@
-"""helm upgrade while a pod reads a cold Dataset: the new sidecar takes the mounts over, and the pod notices nothing."""
+"""helm upgrade while a pod reads a cold Dataset: the new sidecar takes the mounts over, without effect on the pod."""
 
 from itertools import pairwise
 
 from e2e.cluster.processes import run
 from e2e.support import manifests
 from e2e.support.bucket import files
-from e2e.support.world import QUICKLY, Home, World
+from e2e.support.world import Home, World
 
-# Ten files a second, more than an upgrade lasts.
+# Ten files a second, more than an upgrade's duration.
 COUNT, SIZE = 800, 20_000
-# One line a file, nearly all for the first time: seconds since boot, digest, path.
+# One line per file, nearly all for the first time: seconds since boot, digest, path.
 READ = (
     "cd /data && until [ -e /tmp/done ]; do for file in $(find . -type f | sort); do "
     "cut -d' ' -f1 /proc/uptime; sha256sum $file || echo failed failed; sleep 0.1; "
@@ -20,7 +20,7 @@ LONGEST_GAP = 10.0
 
 
 def layers_at(world: World, node: str) -> list[str]:
-    """List the node's FUSE mounts: mount number, device and place."""
+    """List the node's FUSE mounts: mount number, device and path."""
     rows = run(*world.cluster.node(node).entry(), "cat", "/proc/self/mountinfo").splitlines()
     return [" ".join(row.split()[:5]) for row in rows if "fuse.stoker" in row]
 
@@ -48,4 +48,3 @@ def test_an_upgrade_fails_no_read_of_cold_data_and_keeps_the_mount(world: World,
     assert world.sidecar_of(node)["metadata"]["name"] != old
     assert before != []
     assert after == before
-    world.helm_install(*QUICKLY)

@@ -1,10 +1,10 @@
-"""A Dataset is warmed on one of two nodes, and everything that users look at tells the truth, while and after."""
+"""A Dataset is warmed on one of two nodes, and every display for users is correct, during the warm-up and after it."""
 
 from e2e.support.bucket import files
 from e2e.support.world import Home, World, condition, node_rows
 
 COUNT, SIZE = 120, 256 * 1024  # 30 MiB
-LIMIT = "4Mi"  # a second: slow enough to be seen on the way
+LIMIT = "4Mi"  # bytes per second: slow enough to observe the progress
 
 
 def test_warming_is_shown_while_it_happens_and_is_true_afterwards(world: World, home: Home) -> None:
@@ -42,16 +42,3 @@ def test_warming_is_shown_while_it_happens_and_is_true_afterwards(world: World, 
     assert world.wait_event("pictures", home.namespace, "Listed")
     assert "100%" in world.wait_event("pictures", home.namespace, "Warm: ")
     world.kubectl("wait", "--for=condition=Ready", "dataset/pictures", "-n", home.namespace, "--timeout=5s")
-
-
-def test_the_operator_writes_a_settled_status_no_more(world: World, home: Home) -> None:
-    bucket = home.bucket()
-    bucket.put(files(5, 1000))
-    home.dataset("quiet", bucket)
-    # The speed is the last thing to change: it falls back to nothing after the last byte.
-    settled = home.until("quiet", lambda it: condition(it, "Ready") == "True" and not it["status"]["speed"])
-    before = settled["metadata"]["resourceVersion"]
-    # Something else changes on the same node meanwhile: the other Dataset's whole life is our clock.
-    home.dataset("other", bucket)
-    home.ready("other")
-    assert world.get("dataset", "quiet", home.namespace)["metadata"]["resourceVersion"] == before

@@ -1,4 +1,4 @@
-"""What is wrong with a source is said in a sentence: by the API server where it can know, else in a condition."""
+"""Errors of a source have a message in a condition. Repaired ones are noticed without help."""
 
 from typing import Any
 
@@ -8,128 +8,73 @@ from e2e.support import manifests
 from e2e.support.bucket import files
 from e2e.support.world import Home, World, condition
 
-ENDPOINT = "http://127.0.0.1:9"
+# Dataset: its spec, and the reason and the words of the condition.
+WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
+    "no-secret": ({"source": {"credentials": {"secretRef": {"name": "nowhere"}}}}, "SecretNotFound", "nowhere"),
+    "half-a-secret": (
+        {"source": {"credentials": {"secretRef": {"name": "half"}}}},
+        "SecretKeyMissing",
+        "AWS_SECRET_ACCESS_KEY",
+    ),
+    "wrong-keys": (
+        {"source": {"credentials": {"secretRef": {"name": "wrong"}}}},
+        "InvalidCredentials",
+        "AWS_SECRET_ACCESS_KEY",
+    ),
+    "no-bucket": ({"source": {"uri": "s3://no-such-bucket-here/"}}, "BucketNotFound", "no-such-bucket-here"),
+    "no-prefix": ({"prefix": "dat/"}, "EmptySource", "dat/"),
+    "no-match": ({"source": {"include": ["**/*.jpeg"]}}, "NoMatch", "7 objects"),
+    "small-quota": ({"cache": {"quota": "1Ki"}}, "QuotaTooSmall", "1.0 KiB"),
+}
 
 
-@pytest.mark.parametrize(
-    ("uri", "sentence"),
-    [
-        (
-            "gs://bucket/data/",
-            "source.uri gs://bucket/data/ is not supported: write s3://bucket/prefix/ or file:///folder",
-        ),
-        ("s3://Bad_Bucket/data/", "the bucket in source.uri must have 3 to 63 characters"),
-        ("s3://ab", "the bucket in source.uri must have 3 to 63 characters"),
-        ("/data", "source.uri /data is not supported"),
-    ],
-)
-def test_the_api_server_refuses_a_source_that_no_one_could_read(
-    world: World, shared_home: Home, uri: str, sentence: str
-) -> None:
-    assert sentence in world.refused(manifests.dataset(shared_home.namespace, "wrong", uri, ENDPOINT))
+@pytest.fixture(scope="module")
+def home(world: World, shared_home: Home) -> Home:
+    """Make all wrong Datasets, so that their nodes find the errors at the same time."""
+    bucket, server = shared_home.bucket(), world.cluster.s3
+    bucket.put(files(7, 5000, "data/"))
+    half = manifests.secret(shared_home.namespace, "id", "", name="half")
+    del half["stringData"]["AWS_SECRET_ACCESS_KEY"]
+    wrong = (
+        manifests.secret(shared_home.namespace, server.access_key, "wrong", name=name) for name in ("wrong", "keys")
+    )
+    world.apply(half, *wrong)
+    for name, (spec, _, _) in WRONG.items():
+        shared_home.dataset(name, bucket, **spec)
+    shared_home.dataset("mended", bucket, source={"credentials": {"secretRef": {"name": "keys"}}})
+    shared_home.dataset("returns", bucket, source={"endpoint": down(world)})
+    return shared_home
 
 
-@pytest.mark.parametrize(
-    ("spec", "sentence"),
-    [
-        ({"cache": {"replicas": -1}}, "cache.replicas must be 0 to 10000, or 'all'"),
-        ({"cache": {"quota": "lots"}}, "spec.cache.quota"),
-        ({"refresh": {"interval": "1s"}}, "refresh.interval must be 10s or more"),
-        (
-            {"source": {"credentials": {"serviceAccount": "a"}}},
-            "credentials takes secretRef or serviceAccount, not both",
-        ),
-    ],
-)
-def test_the_api_server_refuses_values_that_make_no_sense(
-    world: World, shared_home: Home, spec: dict[str, Any], sentence: str
-) -> None:
-    item = manifests.dataset(shared_home.namespace, "wrong", "s3://bucket/", ENDPOINT, **spec)
-    assert sentence in world.refused(item)
+def down(world: World) -> str:
+    """Return an endpoint without a server."""
+    return world.cluster.s3.endpoint.rpartition(":")[0] + ":9"
 
 
-def problem(home: Home, reason: str) -> str:
-    """Wait for a condition with this reason on the Dataset `wrong`, and return its message."""
+def problem(home: Home, name: str, reason: str) -> str:
+    """Wait for a condition with this reason on a Dataset, and return its message."""
 
     def message(item: manifests.Object) -> str:
-        return next(
-            (entry["message"] for entry in item.get("status", {}).get("conditions", []) if entry["reason"] == reason),
-            "",
-        )
+        conditions = item.get("status", {}).get("conditions", [])
+        return next((str(entry["message"]) for entry in conditions if entry["reason"] == reason), "")
 
-    return message(home.until("wrong", message))
+    return message(home.until(name, message))
 
 
-def test_a_missing_secret_is_named(home: Home) -> None:
-    home.dataset("wrong", "some-bucket", source={"credentials": {"secretRef": {"name": "nowhere"}}})
-    assert f"{home.namespace}/nowhere" in problem(home, "SecretNotFound")
-
-
-def test_a_secret_without_a_key_names_the_key(world: World, home: Home) -> None:
-    half = manifests.secret(home.namespace, "id", "", name="half")
-    del half["stringData"]["AWS_SECRET_ACCESS_KEY"]
-    world.apply(half)
-    home.dataset("wrong", "some-bucket", source={"credentials": {"secretRef": {"name": "half"}}})
-    assert "AWS_SECRET_ACCESS_KEY" in problem(home, "SecretKeyMissing")
-
-
-def test_wrong_credentials_are_told_from_a_missing_bucket(world: World, home: Home) -> None:
-    bucket = home.bucket()
-    bucket.put(files(1, 10))
-    world.apply(manifests.secret(home.namespace, world.cluster.s3.access_key, "wrong", name="wrong-keys"))
-    home.dataset("wrong", bucket, source={"credentials": {"secretRef": {"name": "wrong-keys"}}})
-    assert "half/" not in problem(home, "InvalidCredentials")
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_source_is_told_with_what_is_wrong(home: Home, name: str) -> None:
+    _, reason, words = WRONG[name]
+    assert words in problem(home, name, reason)
 
 
 def test_credentials_that_are_mended_are_taken_up_without_help(world: World, home: Home) -> None:
-    bucket = home.bucket()
-    bucket.put(files(3, 10))
-    world.apply(manifests.secret(home.namespace, world.cluster.s3.access_key, "wrong", name="keys"))
-    home.dataset("wrong", bucket, source={"credentials": {"secretRef": {"name": "keys"}}})
-    problem(home, "InvalidCredentials")
-    world.apply(manifests.secret(home.namespace, world.cluster.s3.access_key, world.cluster.s3.secret_key, name="keys"))
-    home.ready("wrong")
-
-
-def test_a_bucket_that_does_not_exist_is_named(home: Home) -> None:
-    home.dataset("wrong", "no-such-bucket-here")
-    assert "no-such-bucket-here" in problem(home, "BucketNotFound")
-
-
-def test_an_empty_prefix_is_an_error_and_not_an_empty_dataset(home: Home) -> None:
-    bucket = home.bucket()
-    bucket.put(files(1, 10, "data/"))
-    home.dataset("wrong", bucket, "dat/")
-    assert "dat/" in problem(home, "EmptySource")
-
-
-def test_patterns_that_match_nothing_say_how_many_objects_there_are(home: Home) -> None:
-    bucket = home.bucket()
-    bucket.put(files(7, 10))
-    home.dataset("wrong", bucket, source={"include": ["**/*.jpeg"]})
-    assert "7 objects" in problem(home, "NoMatch")
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "169.254.169.254"])
-def test_an_endpoint_at_the_nodes_own_addresses_is_not_asked(home: Home, host: str) -> None:
-    home.dataset("wrong", "some-bucket", source={"endpoint": f"http://{host}:9"})
-    assert "sidecar.endpoints.allow" in problem(home, "EndpointNotAllowed")
+    problem(home, "mended", "InvalidCredentials")
+    server = world.cluster.s3
+    world.apply(manifests.secret(home.namespace, server.access_key, server.secret_key, name="keys"))
+    home.ready("mended")
 
 
 def test_an_endpoint_that_is_down_is_named_and_its_return_is_noticed(world: World, home: Home) -> None:
-    down = world.cluster.s3.endpoint.rpartition(":")[0] + ":9"
-    home.dataset("wrong", "some-bucket", source={"endpoint": down})
-    assert down in problem(home, "EndpointUnreachable")
-    bucket = home.bucket()
-    bucket.put(files(3, 10))
-    home.dataset("wrong", bucket)
-    ready = home.ready("wrong")
-    assert condition(ready, "Degraded") in ("", "False")
-
-
-def test_a_quota_smaller_than_every_file_says_so(home: Home) -> None:
-    bucket = home.bucket()
-    bucket.put(files(3, 5000))
-    home.dataset("wrong", bucket, cache={"quota": "1Ki"})
-    sentence = problem(home, "QuotaTooSmall")
-    assert "1.0 KiB" in sentence or "1Ki" in sentence
+    assert down(world) in problem(home, "returns", "EndpointUnreachable")
+    home.dataset("returns", home.bucket())
+    assert condition(home.ready("returns"), "Degraded") in ("", "False")

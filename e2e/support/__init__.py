@@ -1,1 +1,1 @@
-"""What the stories share: the installed cluster, its bucket, and short words for what users do."""
+"""Shared parts of the stories: the installed cluster, its bucket, and short functions for user actions."""

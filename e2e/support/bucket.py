@@ -16,7 +16,7 @@ AT_ONCE = 8
 
 
 class Bucket:
-    """Objects by key; the contents are the test's own model of what pods must read."""
+    """Objects by key. The contents are the test's own model of the bytes that pods must read."""
 
     def __init__(self, server: S3Server, name: str) -> None:
         self.name = name
@@ -38,7 +38,7 @@ class Bucket:
                 raise
 
     def put(self, objects: Mapping[str, bytes]) -> None:
-        """Upload, and remember what was uploaded."""
+        """Upload, and record the uploaded content."""
         with ThreadPoolExecutor(AT_ONCE) as pool:
             list(
                 pool.map(
@@ -46,6 +46,20 @@ class Bucket:
                 )
             )
         self.objects |= objects
+
+    def put_in_parts(self, key: str, body: bytes, part_size: int) -> None:
+        """Upload in parts, as SDKs do above 8 MiB, with the CRC-64/NVME that S3 keeps, and record it."""
+        at: dict[str, Any] = {"Bucket": self.name, "Key": key}
+        whole = {"ChecksumType": "FULL_OBJECT"}
+        begun = self._client.create_multipart_upload(**at, **whole, ChecksumAlgorithm="CRC64NVME")
+        at["UploadId"] = begun["UploadId"]
+        done = []
+        for number, start in enumerate(range(0, len(body), part_size), 1):
+            part = body[start : start + part_size]
+            sent = self._client.upload_part(**at, PartNumber=number, Body=part, ChecksumAlgorithm="CRC64NVME")
+            done.append({"PartNumber": number, "ETag": sent["ETag"], "ChecksumCRC64NVME": sent["ChecksumCRC64NVME"]})
+        self._client.complete_multipart_upload(**at, **whole, MultipartUpload={"Parts": done})
+        self.objects[key] = body
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete objects."""

@@ -1,32 +1,44 @@
-"""The images of the stories, by their tags; ``python -m e2e.support.built`` builds them before a story asks."""
+"""The images of the stories. ``python -m e2e.support.built [IMAGE...]`` builds them in advance."""
 
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
+from e2e.cluster.errors import UsageError
 from e2e.cluster.imagebuild import ImageBuilder, Request
 from e2e.cluster.paths import cache_folder
 from e2e.cluster.processes import run
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGE = "docker.io/library/stoker:e2e"
-DIGITS_IMAGE = "docker.io/library/stoker-demo-digits:demo"
-# Stoker's image with the example of an order plug-in in it.
+# The demo's training image: Debian's PyTorch. Examples of workloads run in it.
+TRAINING_IMAGE = "docker.io/library/stoker-demo-training:demo"
+# Stoker's image with the example of an order plug-in.
 ORDER_PLUGIN_IMAGE = "docker.io/library/stoker-numpy-legacy:e2e"
-CONTEXTS = {IMAGE: ROOT, DIGITS_IMAGE: ROOT / "examples" / "digits"}
+# The previous release, from and to which the stories upgrade and roll back.
+PREVIOUS = "d853cc78"
+PREVIOUS_IMAGE = "docker.io/library/stoker:previous"
 
 
-def build_image(tag: str) -> Path:
-    """Build an image when something changed, and return its docker-archive. Raises CommandFailedError."""
-    context, archive = CONTEXTS[tag], _archive(tag)
-    ImageBuilder(print).build(Request(context / "Dockerfile", tag, archive, context))
+def build_image() -> Path:
+    """Build Stoker's image if its inputs changed. Return its docker-archive. Raises CommandFailedError."""
+    archive = _archive(IMAGE)
+    ImageBuilder(print).build(Request(ROOT / "Dockerfile", IMAGE, archive, ROOT))
+    return archive
+
+
+def build_training_image() -> Path:
+    """Build the demo's training image. Return its docker-archive. Raises CommandFailedError."""
+    context, archive = ROOT / "examples" / "photos", _archive(TRAINING_IMAGE)
+    ImageBuilder(print).build(Request(context / "Dockerfile", TRAINING_IMAGE, archive, context))
     return archive
 
 
 def build_order_plugin_image() -> Path:
-    """Build Stoker's image with the example of an order plug-in (docs/PLUGINS.md). Raises CommandFailedError."""
+    """Build Stoker's image with the example of an order plug-in (docs/guides/plugins.md). Raises CommandFailedError."""
     example, archive = ROOT / "examples" / "order_plugin", _archive(ORDER_PLUGIN_IMAGE)
-    stoker = build_image(IMAGE)
+    stoker = build_image()
     with tempfile.TemporaryDirectory() as folder:
         pip = (ROOT / ".venv/bin/python", "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index")
         run(*pip, "--no-build-isolation", "-w", folder, example)
@@ -36,12 +48,43 @@ def build_order_plugin_image() -> Path:
     return archive
 
 
+def previous_release() -> Path:
+    """Return a folder with the files of the previous release. Raises UsageError if git does not have it."""
+    folder = cache_folder() / "previous" / PREVIOUS
+    if folder.exists():
+        return folder
+    if run("git", "-C", ROOT, "cat-file", "-t", PREVIOUS, check=False).strip() != "commit":
+        raise UsageError(f"commit {PREVIOUS} is not in this clone: fetch the full history (git fetch --unshallow)")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as draft:
+        run("git", "-C", ROOT, "archive", "-o", Path(draft) / "files.tar", PREVIOUS)
+        files = Path(draft) / "files"
+        files.mkdir()
+        run("tar", "-x", "-C", files, "-f", Path(draft) / "files.tar")
+        files.rename(folder)
+    return folder
+
+
+def build_previous_image() -> Path:
+    """Build the image of the previous release. Return its docker-archive. Raises CommandFailedError."""
+    context, archive = previous_release(), _archive(PREVIOUS_IMAGE)
+    ImageBuilder(print).build(Request(context / "Dockerfile", PREVIOUS_IMAGE, archive, context))
+    return archive
+
+
 def _archive(tag: str) -> Path:
     archive = cache_folder() / "archives" / (tag.rpartition("/")[2].replace(":", "-") + ".tar")
     archive.parent.mkdir(parents=True, exist_ok=True)
     return archive
 
 
+BUILDS = {
+    "stoker": build_image,
+    "previous": build_previous_image,
+    "order-plugin": build_order_plugin_image,
+    "training": build_training_image,
+}
+
 if __name__ == "__main__":
-    for image in CONTEXTS:
-        build_image(image)
+    for image in sys.argv[1:] or BUILDS:
+        BUILDS[image]()

@@ -1,4 +1,4 @@
-"""An object store that means harm: what it answers depends on the bucket that is asked for."""
+"""A malicious object store: its answers depend on the requested bucket."""
 
 import threading
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ class _Handler(BaseHTTPRequestHandler):
         answer()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: the tests look at what Stoker says."""
+        """Log nothing: the tests check Stoker's messages."""
 
     def _nothing(self) -> None:
         self._send(404, "<Error><Code>NoSuchBucket</Code></Error>")
@@ -73,12 +73,12 @@ class _Server(ThreadingHTTPServer):
         self.stopped = threading.Event()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of clients that go away in mid-answer: that is what they should do."""
+        """Log no clients that disconnect during an answer: that is the right reaction."""
 
 
 @contextmanager
 def hostile_store(address: str) -> Iterator[str]:
-    """Serve on ``address`` until the block ends; yields the URL."""
+    """Serve on ``address`` until the block ends. Yields the URL."""
     server = _Server(address)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

@@ -1,4 +1,4 @@
-"""Manifests as users write them, as dictionaries; pure."""
+"""Manifests as users write them, as dictionaries. Pure."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ SUM_EVERYTHING = "cd {path} && find . -type f | sort | xargs sha256sum"
 
 
 def merged(base: Object, extra: Object) -> Object:
-    """Merge ``extra`` over ``base``, object by object; ``base`` stays as it is."""
+    """Merge ``extra`` over ``base``, object by object. ``base`` is unchanged."""
     out = dict(base)
     for key, value in extra.items():
         out[key] = merged(out[key], value) if isinstance(value, dict) and isinstance(out.get(key), dict) else value
@@ -42,7 +42,7 @@ def dataset(namespace: str, name: str, uri: str, endpoint: str, **spec: Any) -> 
 
 
 def pod(namespace: str, name: str, datasets: str, command: str, **annotations: str) -> Object:
-    """Make a busybox pod with the datasets annotation; others by their short names, such as max_wait."""
+    """Make a busybox pod with the datasets annotation. ``others`` are annotations by short name, such as max_wait."""
     notes = {f"stoker.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
     if datasets:
         notes["stoker.dev/datasets"] = datasets
@@ -71,6 +71,6 @@ def reading_pod(namespace: str, name: str, dataset_name: str, **annotations: str
 
 
 def sums(log: str) -> dict[str, str]:
-    """Parse what such a pod printed: SHA-256 by relative path."""
+    """Parse the output of such a pod: SHA-256 by relative path."""
     lines = (line.split("  ", 1) for line in log.splitlines())
     return {path.removeprefix("./"): digest for digest, path in lines}

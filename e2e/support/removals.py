@@ -1,16 +1,16 @@
-"""Empties namespaces of stories that have ended beside the next ones: nodes take seconds to let go of what they had."""
+"""Empties namespaces of finished stories in parallel with the next ones: nodes need seconds to release their data."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-# In this order: a job makes its pods anew, and a Dataset stays while pods use it.
+# In this order: a job recreates its pods, and a Dataset stays while pods use it.
 _KINDS = (("trainingjobs",), ("pods", "--grace-period=1"), ("datasets",))
 
 
 class Removals:
-    """Removes what stories made, one namespace after the other, in a thread of its own.
+    """Removes the objects of stories in a separate thread, one namespace after the other.
 
-    ``kubectl`` runs it as administrator and raises where it fails, also where something is not gone in time.
+    ``kubectl`` runs it as administrator. It raises on failure, including objects that are not gone in time.
     """
 
     def __init__(self, kubectl: Callable[..., str]) -> None:
@@ -19,11 +19,11 @@ class Removals:
         self._begun: list[Future[None]] = []
 
     def begin(self, namespace: str) -> None:
-        """Begin to remove a namespace with all that is in it."""
+        """Start to remove a namespace with all its content."""
         self._begun.append(self._pool.submit(self._remove, namespace))
 
     def finish(self) -> None:
-        """Wait until all that was begun is gone. Raises what the first of those raised that failed."""
+        """Wait until all started removals are done. Raises the first error of a removal."""
         begun, self._begun = self._begun, []
         failures = [failure for one in begun if (failure := one.exception()) is not None]
         if failures:

@@ -1,9 +1,9 @@
-"""Someone with edit rights in one namespace who means harm, and a canary in another that must not notice."""
+"""A malicious user with edit rights in one namespace, and a canary in another that must not be affected."""
 
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ class Tenant:
         self.world.apply(account, binding)
 
     def kubectl(self, *args: str, stdin: str | None = None) -> str:
-        """Return what kubectl prints for the tenant. Raises CommandFailedError with what it said."""
+        """Return the output of kubectl for the tenant. Raises CommandFailedError with the error."""
         return self.world.kubectl(f"--as=system:serviceaccount:{self.namespace}:tenant", *args, stdin=stdin)
 
     def create(self, *objects: Object) -> None:
@@ -51,7 +51,7 @@ class Tenant:
         self.kubectl("create", "-f", "-", stdin=json.dumps(items))
 
     def refused(self, item: Object) -> str:
-        """Return the sentence with which the tenant is refused. Raises NotSeenError when the object is taken."""
+        """Return the message that refuses the tenant. Raises NotSeenError if the object is accepted."""
         try:
             self.create(item)
         except CommandFailedError as error:
@@ -59,18 +59,18 @@ class Tenant:
         raise NotSeenError(f"{item['kind']} {item['metadata']['name']} was accepted")
 
     def dataset(self, name: str, **spec: Any) -> Object:
-        """Make a Dataset of the tenant's, with exactly this spec."""
+        """Make a Dataset of the tenant with exactly this spec."""
         meta = {"name": name, "namespace": self.namespace}
         return {"apiVersion": "stoker.dev/v1alpha1", "kind": "Dataset", "metadata": meta, "spec": spec}
 
     def training_job(self, name: str, template: Object) -> Object:
-        """Make a TrainingJob of the tenant's."""
+        """Make a TrainingJob of the tenant."""
         meta = {"name": name, "namespace": self.namespace}
         spec = {"workers": 1, "template": template}
         return {"apiVersion": "stoker.dev/v1alpha1", "kind": "TrainingJob", "metadata": meta, "spec": spec}
 
     def pod(self, name: str, datasets: str, command: str = "sleep 600", **annotations: str) -> Object:
-        """Make a pod of the tenant's."""
+        """Make a pod of the tenant."""
         return manifests.pod(self.namespace, name, datasets, command, **annotations)
 
     def told(self, kind: str, name: str, words: str) -> Object:
@@ -85,7 +85,7 @@ class Tenant:
 
 @dataclass(frozen=True)
 class Round:
-    """One round of the canary: when it began and how long it took, in seconds, what failed, and what was told."""
+    """One round of the canary: its start and duration in seconds, its error, and its events."""
 
     began: float
     seconds: float
@@ -95,11 +95,11 @@ class Round:
 
 @dataclass
 class Canary:
-    """Makes a Dataset and a pod that needs it warm, again and again, and notes how long each took to its end."""
+    """Makes a Dataset and a pod that needs it warm, repeatedly, and records the duration of each round."""
 
     home: Home
     bucket: Bucket
-    slow: float = 20.0  # seconds that a round may take; the events of a slower one are kept
+    slow: float = 20.0  # allowed seconds of a round; the events of a slower one are stored
     rounds: list[Round] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
     _changed: threading.Condition = field(default_factory=threading.Condition)
@@ -119,11 +119,11 @@ class Canary:
             self._clean(name)
 
     def stop(self) -> None:
-        """Let the round that is under way be the last."""
+        """Let the current round be the last."""
         self._stop.set()
 
     def next_round(self) -> Round:
-        """Return the first round that begins from now on. Raises NotSeenError when it failed."""
+        """Return the first round that starts from now on. Raises NotSeenError if it failed."""
         asked = time.monotonic()
         with self._changed:
             if not self._changed.wait_for(lambda: self._since(asked), 3 * PATIENCE):
@@ -132,6 +132,11 @@ class Canary:
         if found.trouble:
             raise NotSeenError(f"the canary's round failed: {found.trouble}")
         return found
+
+    def check(self) -> None:
+        """Fail if the next round is slow."""
+        seen = self.next_round()
+        assert seen.seconds < self.slow, _told([seen])
 
     def _since(self, began: float) -> list[Round]:
         return [one for one in self.rounds if one.began >= began]
@@ -148,7 +153,7 @@ class Canary:
             return str(error)
 
     def _story(self, name: str) -> str:
-        """Tell when what happened to the round's objects, and what else the machine had to do."""
+        """Return text with the times of the round's events, and the other load of the machine."""
         try:
             events = self.home.world.items(
                 "events", "-n", self.home.namespace, "--field-selector", f"involvedObject.name={name}"
@@ -167,8 +172,12 @@ class Canary:
             )
 
 
+def _told(rounds: Iterable[Round]) -> str:
+    return "\n".join(f"{one.seconds:.1f} s\n{one.story}" for one in rounds)
+
+
 def eventually(seen: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
-    """Look until ``seen()``. Raises NotSeenError."""
+    """Poll until ``seen()``. Raises NotSeenError."""
     deadline = time.monotonic() + seconds
     while not seen():
         if time.monotonic() > deadline:

@@ -1,11 +1,12 @@
-"""The installed cluster of the stories, with short words for what users do and see."""
+"""The installed cluster of the stories, with short functions for user actions and displays."""
 
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from e2e.cluster import Cluster, CommandFailedError, NotReadyError
@@ -13,22 +14,26 @@ from e2e.cluster.images import digest
 from e2e.cluster.processes import run, wait_for
 from e2e.support import manifests
 from e2e.support.bucket import Bucket
-from e2e.support.built import IMAGE, ROOT, build_image
+from e2e.support.built import IMAGE, PREVIOUS_IMAGE, ROOT, build_image, build_previous_image, previous_release
 from e2e.support.manifests import Object
+from e2e.support.objects import KINDS, ObjectReader
 from e2e.support.removals import Removals
+from stoker_kube.resources import EVENTS, PODS
 
 SYSTEM = "stoker-system"
 RELEASE = "stoker"
-# On a machine of one's own: what other load would excuse is not excused.
+# On a dedicated machine, other load is not an excuse.
 STRICT = "STOKER_E2E_STRICT" in os.environ
-# Values that take a third of an upgrade's time: both nodes together, and no look at the CRDs.
+# Values that take a third of an upgrade's time: both nodes together, and no check of the CRDs.
 QUICKLY = ("sidecar.updateStrategy.rollingUpdate.maxSurge=2", "crds.upgrade=false")
-# Seconds. What is waited for takes a few; a loaded machine may need ten times that.
+# Values without effect after an upgrade.
+_WITHOUT_EFFECT = ("sidecar.updateStrategy.", "crds.upgrade=", "sidecar.podAnnotations.")
+# Seconds. Most waits take a few. A loaded machine may need ten times as long.
 PATIENCE = 120.0
 
 
 class NotSeenError(AssertionError):
-    """A user waited for something that never came; the message shows what was there instead."""
+    """A user's wait ended without the expected state. The message shows the actual state."""
 
 
 @dataclass
@@ -38,41 +43,68 @@ class World:
     cluster: Cluster
     image_digest: str = ""
     removals: Removals = field(init=False)
+    objects: ObjectReader = field(init=False)
+    _has_defaults: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         self.removals = Removals(self.kubectl)
+        self.objects = ObjectReader(self.cluster)
 
     def prepare(self) -> None:
         """Prepare cluster, S3 server, image and chart."""
         self.cluster.up(2)
         self.cluster.s3.start()
-        archive = build_image(IMAGE)
+        archive = build_image()
         self.cluster.load_image(archive)
         self.image_digest = digest(archive)[:16]
         self.helm_install()
 
     def helm_install(self, *values: str) -> None:
-        """Run helm upgrade --install with the image of this checkout; ``values`` are further --set arguments.
+        """Run helm upgrade --install with the image of this checkout. ``values`` are further --set arguments.
 
-        What earlier stories made is gone by then.
+        The objects of earlier stories are gone by then.
         """
+        self._helm_install(ROOT / "charts" / "stoker", IMAGE, self.image_digest, values)
+
+    def helm_install_previous(self, *values: str) -> None:
+        """Do the same with chart and image of the previous release."""
+        archive = build_previous_image()
+        self.cluster.load_image(archive)
+        self._helm_install(previous_release() / "charts" / "stoker", PREVIOUS_IMAGE, digest(archive)[:16], values)
+
+    def helm_defaults(self) -> None:
+        """Install this checkout with default values, if the release has others."""
+        if not self._has_defaults:
+            self.helm_install(*QUICKLY)
+
+    def helm_revision(self) -> str:
+        """Return the number of the release's current revision."""
+        history = self.cluster.helm("history", RELEASE, "-n", SYSTEM, "--max", "1", "-o", "json")
+        return str(json.loads(history)[-1]["revision"])
+
+    def helm_rollback(self, revision: str) -> None:
+        """Run helm rollback. Wait until all pods have that revision."""
+        self._has_defaults = False
+        self.cluster.helm("rollback", RELEASE, revision, "-n", SYSTEM, "--wait", "--timeout", f"{PATIENCE:.0f}s")
+
+    def _helm_install(self, chart: Path, image_name: str, image_digest: str, values: Sequence[str]) -> None:
         self.removals.finish()
-        repository, _, tag = IMAGE.rpartition(":")
-        # The tag stays the same while the code changes: the digest is what makes the pods start anew.
-        marks = (
-            f"{component}.podAnnotations.image-digest={self.image_digest}" for component in ("operator", "sidecar")
-        )
+        self._has_defaults = False
+        repository, _, tag = image_name.rpartition(":")
+        # The tag stays the same while the code changes: the digest makes the pods restart.
+        marks = (f"{component}.podAnnotations.image-digest={image_digest}" for component in ("operator", "sidecar"))
         image = (f"image.repository={repository}", f"image.tag={tag}", "image.pullPolicy=Never")
-        floor = ("sidecar.floor.bytes=2%",)  # as its kubelets' thresholds: the nodes share a disk with all else here
-        # From the start: the operator notices when Kueue comes.
+        # as in the kubelets' thresholds: the nodes share a disk with all other data here
+        floor = ("sidecar.floor.bytes=2%",)
+        # From the start: the operator notices when Kueue is installed.
         queues = ("kueue.enabled=true",)
         words = [*_options("--set", (*image, *floor, *queues, *values)), *_options("--set-string", marks)]
-        chart = str(ROOT / "charts" / "stoker")
-        command = ("upgrade", "--install", RELEASE, chart, "-n", SYSTEM, "--create-namespace", "--wait", *words)
+        command = ("upgrade", "--install", RELEASE, str(chart), "-n", SYSTEM, "--create-namespace", "--wait", *words)
         self.cluster.helm(*command, "--timeout", f"{PATIENCE:.0f}s")
+        self._has_defaults = image_name == IMAGE and all(one.startswith(_WITHOUT_EFFECT) for one in values)
 
     def kubectl(self, *args: str, stdin: str | None = None) -> str:
-        """Return the output of kubectl. Raises CommandFailedError with what kubectl said."""
+        """Return the output of kubectl. Raises CommandFailedError with the error."""
         return self.cluster.kubectl(*args, input=stdin)
 
     def apply(self, *objects: Object) -> None:
@@ -80,16 +112,16 @@ class World:
         self.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
 
     def make_namespace(self, name: str) -> None:
-        """Make a namespace, and wait until pods can be made in it.
+        """Make a namespace. Wait until pods can be made in it.
 
-        Its default account comes from the controller manager, which starts anew after an outage of the API server.
+        Its default account comes from the controller manager, which restarts after an outage of the API server.
         """
         self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         listing = ("get", "serviceaccounts", "-n", name, "--field-selector=metadata.name=default", "-o", "name")
         wait_for(f"the default account of {name}", lambda: bool(self.kubectl(*listing)), PATIENCE)
 
     def refused(self, item: Object) -> str:
-        """Return the sentence with which the API server refuses ``item``. Raises NotSeenError when it takes it."""
+        """Return the message with which the API server refuses ``item``. Raises NotSeenError if it accepts it."""
         try:
             self.kubectl("create", "-f", "-", stdin=json.dumps(item))
         except CommandFailedError as error:
@@ -97,7 +129,9 @@ class World:
         raise NotSeenError(f"{item['kind']} {item['metadata']['name']} was accepted")
 
     def get(self, kind: str, name: str, namespace: str = "") -> Object:
-        """Return one object; empty when it is not there."""
+        """Return one object, or empty if it does not exist."""
+        if kind in KINDS:
+            return self.objects.get(KINDS[kind], name, namespace)
         scope = ("-n", namespace) if namespace else ()
         text = self.cluster.kubectl("get", kind, name, *scope, "-o", "json", "--ignore-not-found")
         return dict(json.loads(text)) if text.strip() else {}
@@ -109,7 +143,7 @@ class World:
     def wait(
         self, kind: str, name: str, namespace: str, seen: Callable[[Object], Any], seconds: float = PATIENCE
     ) -> Object:
-        """Return the object once ``seen`` is true of it. Raises NotSeenError with its last status and events."""
+        """Return the object when ``seen`` accepts it. Raises NotSeenError with its last status and events."""
         last: Object = {}
 
         def look() -> bool:
@@ -128,11 +162,11 @@ class World:
 
     def events(self, name: str, namespace: str) -> list[str]:
         """List every event about an object of this name, as ``reason: message``."""
-        found = self.items("events", "-n", namespace, "--field-selector", f"involvedObject.name={name}")
+        found = self.objects.items(EVENTS, namespace, fieldSelector=f"involvedObject.name={name}")
         return [f"{event['reason']}: {event.get('message', '')}" for event in found]
 
     def wait_event(self, name: str, namespace: str, text: str) -> str:
-        """Wait for an event about ``name`` that contains ``text``, and return the first."""
+        """Wait for an event about ``name`` that contains ``text``. Return the first."""
         wait_for(
             f"an event of {namespace}/{name} with {text!r}",
             lambda: any(text in event for event in self.events(name, namespace)),
@@ -141,11 +175,11 @@ class World:
         return next(event for event in self.events(name, namespace) if text in event)
 
     def logs(self, pod: str, namespace: str) -> str:
-        """Return what a pod printed."""
-        return self.kubectl("logs", pod, "-n", namespace)
+        """Return the output of a pod."""
+        return self.objects.logs(pod, namespace)
 
     def finished(self, pod: str, namespace: str) -> Object:
-        """Return the pod once it ended. Raises NotSeenError when it did not end well."""
+        """Return the pod when it has ended. Raises NotSeenError if it did not succeed."""
         ended = self.wait(
             "pod", pod, namespace, lambda it: it.get("status", {}).get("phase") in ("Succeeded", "Failed")
         )
@@ -160,7 +194,7 @@ class World:
 
     def system_pods(self, component: str) -> list[Object]:
         """List Stoker's own pods: operator or sidecar."""
-        return self.items("pods", "-n", SYSTEM, "-l", f"app.kubernetes.io/component={component}")
+        return self.objects.items(PODS, SYSTEM, labelSelector=f"app.kubernetes.io/component={component}")
 
     def sidecar_of(self, node: str) -> Object:
         """Return the sidecar's pod of a node."""
@@ -173,7 +207,7 @@ def _options(flag: str, values: Iterable[str]) -> list[str]:
 
 @dataclass
 class Home:
-    """A namespace of its own for one story, with the object store's keys in a Secret."""
+    """A separate namespace for one story, with the object store's keys in a Secret."""
 
     world: World
     namespace: str
@@ -200,7 +234,7 @@ class Home:
         return self.until(name, lambda it: condition(it, "Ready") == "True")
 
     def until(self, name: str, seen: Callable[[Object], Any], seconds: float = PATIENCE) -> Object:
-        """Return the Dataset once ``seen`` is true of it."""
+        """Return the Dataset when ``seen`` accepts it."""
         return self.world.wait("dataset", name, self.namespace, lambda it: it and seen(it), seconds)
 
     def apply_pod(self, item: Object) -> None:
@@ -208,14 +242,14 @@ class Home:
         self.world.apply(item)
 
     def read_sums(self, pod: str) -> dict[str, str]:
-        """Return what a reading pod printed, once it ended."""
+        """Return the output of a reading pod when it has ended."""
         self.world.finished(pod, self.namespace)
         return manifests.sums(self.world.logs(pod, self.namespace))
 
 
 @contextmanager
 def temporary_home(world: World, namespace: str) -> Iterator[Home]:
-    """Make a namespace; afterwards it is removed while other stories run."""
+    """Make a namespace. Afterwards it is removed while other stories run."""
     made = Home(world, namespace)
     try:
         made.prepare()
@@ -225,30 +259,32 @@ def temporary_home(world: World, namespace: str) -> Iterator[Home]:
 
 
 def condition(item: Object, kind: str, field: str = "status") -> str:
-    """Return a field of a condition: status, reason or message; empty when the condition is not there."""
+    """Return a field of a condition: status, reason or message. Empty if the condition does not exist."""
     for entry in item.get("status", {}).get("conditions", []):
         if entry["type"] == kind:
             return str(entry.get(field, ""))
     return ""
 
 
-def metric(pod: Object, name: str) -> float:
-    """Return what a pod of Stoker's counts under this name, of all labels together."""
+def metric(pod: Object, name: str, *, ports_named: tuple[str, ...] = ("metrics", "http")) -> float:
+    """Return the sum over all labels of a metric of one of Stoker's pods, by default of its main container."""
     ports = [port for container in pod["spec"]["containers"] for port in container.get("ports", [])]
-    port = next(port["containerPort"] for port in ports if port["name"] in ("metrics", "http"))
-    text = run("curl", "-sf", "--max-time", "5", f"http://{pod['status']['podIP']}:{port}/metrics")
+    port = next(port["containerPort"] for port in ports if port["name"] in ports_named)
+    address = pod["status"]["podIP"]
+    host = f"[{address}]" if ":" in address else address
+    text = run("curl", "-sf", "-g", "--max-time", "5", f"http://{host}:{port}/metrics")
     values = re.findall(rf"^{name}(?:\{{[^}}]*\}})? (\S+)$", text, re.MULTILINE)
     return sum(map(float, values))
 
 
 def node_rows(item: Object) -> dict[str, Object]:
-    """Return status.nodes of a Dataset by the node's name."""
+    """Return status.nodes of a Dataset by node name."""
     return {row["name"]: row for row in item.get("status", {}).get("nodes", [])}
 
 
 def warm_rows(item: Object) -> dict[str, Object]:
     """Return those of ``node_rows`` that are warm.
 
-    The node that listed the source has a row too, and need not be one that holds it.
+    The node that listed the source has a row too, but may not have the data.
     """
     return {name: row for name, row in node_rows(item).items() if row["phase"] == "Warm"}

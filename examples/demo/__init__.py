@@ -1,1 +1,1 @@
-"""The demo of `make demo`: the whole story on a real cluster, told while it happens."""
+"""The demo of `make demo`: the full workflow on a real cluster, with explanations as it runs."""

@@ -2,126 +2,61 @@
 
 import argparse
 import asyncio
-import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
-from string import Template
 
 from e2e.cluster import Cluster, HarnessError
+from e2e.cluster.paths import cache_folder
+from examples.demo import answers, epochs, faults, figures, installation, page, photos
 from examples.demo import place as places
-from examples.demo.place import EXISTING, ROOT, DemoError, Place
-from examples.demo.story import PodStory, lines, report_of
+from examples.demo.place import EXISTING, DemoError
+from examples.demo.session import BUCKET, NAMESPACE, Session, say, show
 from examples.demo.upload import upload
-from examples.digits import dataset
 
-NAMESPACE = "stoker-demo"
-SYSTEM = "stoker-system"
-BUCKET = "stoker-demo"
-# Each wait is far longer than what it waits for takes here, so that a slow machine is slow and not broken.
-PATIENCE = "300s"
-START = time.monotonic()
-
-
-def say(text: str) -> None:
-    """Print one step of the story, with the time since the beginning."""
-    print(f"\033[1m[{time.monotonic() - START:5.0f}s]\033[0m {text}", flush=True)
-
-
-def substitutions(place: Place) -> dict[str, str]:
-    """Return what ${...} stands for in examples/digits/*.yaml."""
-    return {
-        "NAMESPACE": NAMESPACE,
-        "BUCKET": BUCKET,
-        "S3_ENDPOINT": place.store.endpoint,
-        "REGION": place.store.region,
-        "ACCESS_KEY": place.store.access_key,
-        "SECRET_KEY": place.store.secret_key,
-        "DEMO_IMAGE": place.training.name,
-        "PULL_POLICY": place.training.pull_policy,
-    }
-
-
-def apply(place: Place, file: str) -> None:
-    """Run kubectl apply on one of the example's manifests."""
-    text = Template((ROOT / "examples/digits" / file).read_text(encoding="utf-8"))
-    place.run("kubectl", "apply", "-f", "-", stdin=text.substitute(substitutions(place)))
-
-
-def install(place: Place) -> None:
-    """Install the chart with helm, or upgrade it when it is there."""
-    image = place.stoker
-    values = {f"{part}.podAnnotations.image-digest": image.digest for part in ("operator", "sidecar") if image.digest}
-    values |= {"image.repository": image.repository, "image.tag": image.tag, "image.pullPolicy": image.pull_policy}
-    if image.pull_policy == "Never":  # a cluster of our own, whose kubelets leave 1 % of this machine's disk free
-        values["sidecar.floor.bytes"] = "2%"
-    sets = [word for key, value in values.items() for word in ("--set-string", f"{key}={value}")]
-    chart = str(ROOT / "charts/stoker")
-    place.run("helm", "upgrade", "--install", "stoker", chart, "-n", SYSTEM, "--create-namespace", "--wait", *sets)
-
-
-def forget_last_run(place: Place) -> None:
-    """Remove the finished Jobs of an earlier run, so that this run trains again."""
-    kinds = ("job/digits-train", "trainingjob/digits-ddp")
-    place.run("kubectl", "-n", NAMESPACE, "delete", *kinds, "--ignore-not-found", "--wait")
-
-
-def fill_bucket(place: Place) -> None:
-    """Put the digits into the bucket, as PNG files and as shards."""
-    with tempfile.TemporaryDirectory() as folder:
-        dataset.write(Path(folder))
-        asyncio.run(upload(place.store, BUCKET, Path(folder), say))
-
-
-def finish(place: Place) -> None:
-    """Wait for the ends of both jobs."""
-    wait = ("kubectl", "-n", NAMESPACE, "wait", f"--timeout={PATIENCE}")
-    place.run(*wait, "--for=condition=complete", "job/digits-train")
-    place.run(*wait, "--for=jsonpath={.status.phase}=Succeeded", "trainingjob/digits-ddp")
-
-
-def stories(place: Place) -> list[PodStory]:
-    """Return every training pod's own story."""
-    names = place.run("kubectl", "-n", NAMESPACE, "get", "pods", "-l", "stoker.dev/managed", "-o", "name").split()
-    pods = sorted(name.removeprefix("pod/") for name in names)
-    return [
-        PodStory(
-            json.loads(place.run("stoker", "-n", NAMESPACE, "why", pod, "-o", "json")),
-            report_of(place.run("kubectl", "-n", NAMESPACE, "logs", pod)),
-        )
-        for pod in pods
-    ]
+_TRY_NEXT = (
+    f"stoker -n {NAMESPACE} status -o wide      # what is warm, and what is wrong",
+    f"stoker -n {NAMESPACE} report job/known    # how the epoch used its time",
+    f"stoker -n {NAMESPACE} resume paused       # let the pod of the paused Dataset start",
+    "stoker nodes                             # what each node holds, and from where",
+    "stoker doctor                            # what is wrong in the cluster",
+)
 
 
 def up(options: argparse.Namespace) -> None:
-    """Tell the whole story: fill the bucket, install Stoker, train and show what happened."""
-    say("a real Kubernetes" if options.cluster != EXISTING else "the cluster of the current kubeconfig")
-    place = places.existing() if options.cluster == EXISTING else places.own(options.cluster, options.nodes, say)
-    say("the handwritten digits go into a bucket")
-    fill_bucket(place)
-    say(f"helm install stoker charts/stoker -n {SYSTEM}")
-    install(place)
-    place.run("kubectl", "apply", "-f", "-", stdin=json.dumps(namespace()))
-    forget_last_run(place)
-    say("kubectl apply: two Datasets, an annotated Job and a TrainingJob; the pods are held until the data is warm")
-    for file in ("dataset.yaml", "job.yaml", "trainingjob.yaml"):
-        apply(place, file)
-    for name in ("digits", "digits-shards"):
-        place.run("stoker", "-n", NAMESPACE, "status", name, "--watch", "--timeout", PATIENCE, show=True)
-    finish(place)
-    say("what happened, and why")
-    print("\n".join(lines(stories(place))), flush=True)
-    place.run("kubectl", "-n", NAMESPACE, "get", "datasets,trainingjobs", "-o", "wide", show=True)
-    place.run("stoker", "nodes", show=True)
-    say("done; `make demo-shell` lets you play with it, `make demo-down` removes every trace")
+    """Start the cluster, and tell the story."""
+    if options.cluster == EXISTING:
+        say("the cluster of the current kubeconfig; its store has its own delay")
+        place = places.existing()
+    else:
+        say(places.forecast())
+        place = places.own(options.cluster, options.nodes, say)
+    say(f"{photos.COUNT:,} JPEGs of about 100 KiB, made once")
+    asyncio.run(upload(place.store, BUCKET, photos.kept(cache_folder()), say))
+    session = installation.prepare(place)
+    if place.cluster is not None:
+        say("pods read from a proxy that answers each request of the store 50 ms late, as from another region")
+    try:
+        tell(session)
+    except KeyboardInterrupt:
+        session.kubectl("delete", "jobs,trainingjobs", "--all", "--wait=false")
+        raise
 
 
-def namespace() -> dict[str, object]:
-    """Return the manifest of the demo's namespace."""
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+def tell(session: Session) -> None:
+    """Run the steps. Print their figures together, and what to try next."""
+    began = time.monotonic()
+    measured = epochs.measure(session)
+    seen = faults.break_it(session)
+    moved = faults.drain(session)
+    answers.ask(session)
+    address = page.serve(session)
+    say(f"Done, {(time.monotonic() - began) / 60:.1f} minutes after the cluster was ready:")
+    verified = seen.sentence() if seen else "skipped."
+    show("\n".join([*figures.table(measured), "", f"Restarts: {verified}", f"Drain: {moved}", f"Page: {address}"]))
+    say("In `make demo-shell`, try these next. The cluster stays up; `make demo-down` removes every trace.")
+    show("\n".join(_TRY_NEXT))
 
 
 def shell(options: argparse.Namespace) -> None:
@@ -144,14 +79,7 @@ def down(options: argparse.Namespace) -> None:
     if options.cluster != EXISTING:
         Cluster(options.cluster, say).down()
     else:
-        environment = {**os.environ}
-        for command in (
-            ("kubectl", "delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait"),
-            ("helm", "uninstall", "stoker", "-n", SYSTEM, "--ignore-not-found", "--wait"),
-            ("kubectl", "delete", "namespace", SYSTEM, "--ignore-not-found", "--wait"),
-            ("kubectl", "delete", "-f", str(ROOT / "crds"), "--ignore-not-found"),
-        ):
-            subprocess.run(command, env=environment, check=True)
+        installation.remove(places.existing())
     say(f"{options.cluster}: no trace is left")
 
 
@@ -168,13 +96,16 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main() -> int:
-    """Run one command; what goes wrong is a sentence."""
+    """Run one command. Errors are printed as a sentence."""
     options = parser().parse_args()
     try:
         options.run(options)
     except (DemoError, HarnessError) as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("\ndemo: interrupted. `make demo` starts again, `make demo-down` removes every trace.", file=sys.stderr)
+        return 130
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Puts the digits into a bucket, once: objects that are there with the right length are left alone."""
+"""Puts the photos into a bucket, once: existing objects of the right length are skipped, other photos removed."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,15 +14,19 @@ from examples.demo.place import Store
 if TYPE_CHECKING:
     from types_aiobotocore_s3.client import S3Client
 
-AT_ONCE = 32  # uploads; enough to keep one connection pool busy, few enough for any server
+PREFIX = "photos/"
+AT_ONCE = 32  # concurrent uploads; enough to keep one connection pool busy, few enough for any server
 
 
 async def upload(store: Store, bucket: str, root: Path, say: Callable[[str], None]) -> int:
-    """Make ``bucket`` if need be and put every file below ``root`` there under its relative path. Returns bytes put."""
+    """Put every file below ``root`` into ``bucket``, under its relative path. Returns bytes put.
+
+    The bucket is made if needed. Objects below ``PREFIX`` that are not among the files are removed.
+    """
     config = Config(max_pool_connections=AT_ONCE, s3={"addressing_style": "path"})
     async with get_session().create_client(
         "s3",
-        endpoint_url=store.endpoint,
+        endpoint_url=store.upload_endpoint,
         region_name=store.region,
         aws_access_key_id=store.access_key,
         aws_secret_access_key=store.secret_key,
@@ -30,8 +34,15 @@ async def upload(store: Store, bucket: str, root: Path, say: Callable[[str], Non
     ) as client:
         await _make_bucket(client, bucket)
         present = await _present(client, bucket)
-        missing = [path for path in _files(root) if present.get(str(path.relative_to(root))) != path.stat().st_size]
-        say(f"uploading {len(missing)} files to s3://{bucket}" if missing else f"s3://{bucket} has every file already")
+        files = {str(path.relative_to(root)): path for path in _files(root)}
+        missing = [path for key, path in files.items() if present.get(key) != path.stat().st_size]
+        for key in present.keys() - files.keys():  # of another version of the demo
+            await client.delete_object(Bucket=bucket, Key=key)
+        say(
+            f"uploading {len(missing):,} photos to s3://{bucket}"
+            if missing
+            else f"s3://{bucket} has all photos already"
+        )
         limit = asyncio.Semaphore(AT_ONCE)
 
         async def put(path: Path) -> int:
@@ -56,5 +67,5 @@ async def _make_bucket(client: "S3Client", bucket: str) -> None:
 
 
 async def _present(client: "S3Client", bucket: str) -> dict[str, int]:
-    pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=PREFIX)
     return {item["Key"]: item["Size"] async for page in pages for item in page.get("Contents", [])}

@@ -1,4 +1,1 @@
-"""The one way to the Kubernetes API server.
-
-A thin asynchronous adapter over raw objects, shared by operator, sidecar and CLI.
-"""
+"""An asynchronous client of the Kubernetes API for raw objects, used by operator, sidecar and CLI."""

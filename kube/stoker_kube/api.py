@@ -1,7 +1,4 @@
-"""What the rest of Stoker asks of a Kubernetes API server.
-
-The interface that the real client and its in-memory twin share.
-"""
+"""The interface of the API client, implemented by ``client`` and by the in-memory fake of the tests."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +7,7 @@ from typing import Any, Literal, Protocol
 
 from stoker_kube.resources import Kind
 
-Object = dict[str, Any]  # one Kubernetes object, as JSON has it
+Object = dict[str, Any]  # a Kubernetes object in its JSON form
 PatchBody = Object | list[Object]  # a merge patch, or the operations of a JSON patch
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
@@ -28,17 +25,17 @@ JSON = PatchType.JSON
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Objects of one kind, and the resourceVersion from which a watch goes on."""
+    """Objects of one kind, and the resourceVersion at which a watch can start."""
 
     items: Sequence[Object]
     resource_version: str
 
 
 class Kube(Protocol):
-    """An API server. Every method raises ``errors.KubeError`` and nothing else."""
+    """An API server. Methods raise only ``errors.KubeError``."""
 
     def as_bearer(self, token: str) -> "Kube":
-        """Return the same API server asked with this token, which answers Unauthorized when the token has ended."""
+        """Return a client with this token. It raises Unauthorized after the token expires."""
 
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
         """Read one object. Raises NotFound."""
@@ -46,23 +43,20 @@ class Kube(Protocol):
     async def list(
         self, kind: Kind, namespace: str = "", label_selector: str = "", field_selector: str = ""
     ) -> Listing:
-        """Return all objects that match; an empty namespace means all namespaces."""
+        """Return all matching objects. An empty namespace means all namespaces."""
 
     def pages(
         self, kind: Kind, namespace: str = "", label_selector: str = "", field_selector: str = ""
     ) -> AsyncIterator[Listing]:
-        """Return the same, a page at a time, so that a reader need not hold them all.
-
-        Raises Expired between two pages.
-        """
+        """Return all matching objects page by page, to limit memory. Raises Expired between two pages."""
 
     async def create(self, kind: Kind, body: Object, namespace: str = "") -> Object:
-        """Create an object. Raises AlreadyExists. The namespace may also stand in ``body``."""
+        """Create an object. Raises AlreadyExists. ``body`` may contain the namespace."""
 
     async def apply(self, kind: Kind, body: Object, *, field_manager: str, subresource: str = "") -> Object:
-        """Apply on the server's side, by force.
+        """Apply an object on the server with force.
 
-        The fields in ``body`` are ours from now on, fields that we left out are given up.
+        The field manager then owns exactly the fields in ``body``.
         """
 
     async def patch(
@@ -75,12 +69,12 @@ class Kube(Protocol):
         subresource: str = "",
         content_type: PatchType = MERGE,
     ) -> Object:
-        """Send a merge or JSON patch; ``metadata.resourceVersion`` in a merge patch makes it conditional (Conflict)."""
+        """Send a merge or JSON patch. With ``metadata.resourceVersion`` in a merge patch, it may raise Conflict."""
 
     async def delete(
         self, kind: Kind, name: str, namespace: str = "", *, uid: str = "", propagation: Propagation = "Background"
     ) -> None:
-        """Delete an object. Raises NotFound, and Conflict when ``uid`` is given and is another object's."""
+        """Delete an object. Raises NotFound, and Conflict if ``uid`` does not match."""
 
     async def create_subresource(self, kind: Kind, name: str, namespace: str, subresource: str, body: Object) -> Object:
         """Create a subresource such as ``token`` or ``eviction``."""
@@ -93,7 +87,7 @@ class Kube(Protocol):
         label_selector: str = "",
         field_selector: str = "",
     ) -> AsyncIterator[Object]:
-        """Hold one raw watch connection with bookmarks, until the server ends it.
+        """Read one raw watch connection with bookmarks until the server ends it.
 
-        Use ``watch.watch``, which never ends.
+        For a watch that reconnects, use ``watch.watch``.
         """

@@ -1,19 +1,22 @@
-"""What can go wrong with the API server: one tree, in which every foreign error is translated at the edge."""
+"""Errors of the API server. The transport translates the errors of other libraries."""
 
-# The classes bear the API server's own reasons, as ``kubectl`` prints them.
+# The class names are the reasons of the API server, as in the output of ``kubectl``.
 # ruff: noqa: N818
 
 from collections.abc import Mapping
 from typing import Any
 
-_TOO_MANY_REQUESTS = 429
+_TOO_MANY_REQUESTS, _TOO_LARGE = 429, 413
+# Messages of etcd and its gRPC client for an object that is too large. The API server sends them with status 500.
+_TOO_LARGE_WORDS = ("request is too large", "message larger than max")
 _FIRST_SERVER_ERROR = 500
+NO_ANSWER = "Unreachable"  # reason of an Unavailable without a status
 
 
 class KubeError(Exception):
-    """The API server said no, or could not be asked.
+    """The API server refused a request, or did not answer.
 
-    ``status`` is the HTTP status (0: no answer), ``reason`` the API server's CamelCase word, ``message`` its sentence.
+    ``status``: HTTP status, 0 without an answer. ``reason``: CamelCase word. ``message``: sentence.
     """
 
     def __init__(self, status: int, reason: str, message: str) -> None:
@@ -24,20 +27,25 @@ class KubeError(Exception):
 
     @property
     def temporary(self) -> bool:
-        """Whether the same request may succeed later with nothing changed by us."""
+        """True if the same request may succeed later."""
         return False
+
+    @property
+    def too_large(self) -> bool:
+        """True if the request or the resulting object is too large for the API server or etcd."""
+        return self.status == _TOO_LARGE or any(words in self.message for words in _TOO_LARGE_WORDS)
 
 
 class NotFound(KubeError):
-    """No such object, or no such kind: its CRD is not installed."""
+    """The object does not exist, or the CRD of its kind is not installed."""
 
 
 class AlreadyExists(KubeError):
-    """An object of this name is there already."""
+    """An object with this name exists."""
 
 
 class Conflict(KubeError):
-    """The object changed since it was read (resourceVersion), or its UID is another one."""
+    """The object changed since it was read (resourceVersion), or its UID differs."""
 
 
 class Forbidden(KubeError):
@@ -53,11 +61,11 @@ class Invalid(KubeError):
 
 
 class Expired(KubeError):
-    """The resourceVersion or the page token is too old: list again."""
+    """The resourceVersion or the page token is too old. List again."""
 
 
 class Unavailable(KubeError):
-    """The API server cannot be reached or asks to come back later; ``retry_after`` is in seconds, 0 when unsaid."""
+    """The API server is unreachable or overloaded. ``retry_after``: seconds, 0 if unknown."""
 
     def __init__(self, status: int, reason: str, message: str, retry_after: float = 0.0) -> None:
         super().__init__(status, reason, message)
@@ -65,12 +73,12 @@ class Unavailable(KubeError):
 
     @property
     def temporary(self) -> bool:
-        """Always."""
+        """True."""
         return True
 
 
 class ConfigError(KubeError):
-    """No usable kubeconfig, and not inside a cluster."""
+    """There is no usable kubeconfig and no ServiceAccount."""
 
     def __init__(self, message: str) -> None:
         super().__init__(0, "ConfigError", message)
@@ -89,7 +97,7 @@ _BY_STATUS: Mapping[int, type[KubeError]] = {
 
 
 def from_status(status: int, body: Mapping[str, Any], retry_after: float = 0.0) -> KubeError:
-    """Return the error of a ``metav1.Status`` body and its HTTP status."""
+    """Return the error for a ``metav1.Status`` body and an HTTP status."""
     reason = str(body.get("reason") or "Unknown")
     message = str(body.get("message") or f"The API server answered with HTTP status {status} and no message.")
     if status == _TOO_MANY_REQUESTS or status >= _FIRST_SERVER_ERROR:

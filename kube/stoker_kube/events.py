@@ -1,4 +1,4 @@
-"""Kubernetes events: told without waiting, repeated ones counted instead of written anew."""
+"""Kubernetes events, written in the background. Repeated events increase a count."""
 
 import asyncio
 import hashlib
@@ -17,18 +17,18 @@ from stoker_kube.resources import EVENTS
 
 _log = logging.getLogger(__name__)
 EventLevel = Literal["Normal", "Warning"]
-MESSAGE_LIMIT = 1024  # bytes; the API server refuses longer ones
-CLUSTER_NAMESPACE = "default"  # where events about cluster-scoped objects live, by the API server's own rule
-PENDING_LIMIT = 1000  # events; beyond it the oldest are dropped: an API server that is down must not cost memory
-SECONDS = 5.0  # for one attempt
-AT_ONCE = 16  # objects of which events are being written
-AT_ONCE_EACH = 4  # of them in one namespace
-ATTEMPTS = 5  # of one event, over about 15 seconds of outage: an event is not worth more
+MESSAGE_LIMIT = 1024  # bytes, the limit of the API server
+CLUSTER_NAMESPACE = "default"  # for events about cluster-scoped objects; required by the API server
+PENDING_LIMIT = 1000  # events; bounds memory during an outage of the API server
+SECONDS = 5.0  # per attempt
+AT_ONCE = 16  # objects with an event in progress
+AT_ONCE_EACH = 4  # of these, per namespace
+ATTEMPTS = 5  # per event, over about 15 seconds
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectRef:
-    """What an event is about."""
+    """The object of an event."""
 
     api_version: str
     kind: str
@@ -53,27 +53,27 @@ class _Key:
 
     @property
     def namespace(self) -> str:
-        """Where the event lives."""
+        """The namespace of the event."""
         return self.ref.namespace or CLUSTER_NAMESPACE
 
     @property
     def name(self) -> str:
-        """The same for the same event, whichever replica tells it: so repeats meet in one object."""
+        """The object name. It depends only on the event, so that repeats from all replicas share one object."""
         digest = hashlib.sha256(repr(self).encode()).hexdigest()[:16]
         return f"{self.ref.name[:200]}.{digest}"
 
 
 class EventPacer(Protocol):
-    """Says when another event may be written."""
+    """Limits the rate of events."""
 
     def wait(self) -> float:
-        """Return the seconds after which to ask again; 0.0: one may be written now, and counts as written."""
+        """Return 0.0 and count an event if it may be written now, else the seconds until the next call."""
 
 
 class EventRecorder:
     """Writes Kubernetes events in the background: ``event`` queues, ``run`` writes.
 
-    ``component`` is shown as the source. ``pace``: when there may be another one; absent: at any time.
+    ``component``: the source of the events. ``pace``: the rate limit, None for no limit.
     """
 
     def __init__(
@@ -90,38 +90,40 @@ class EventRecorder:
         self._component = component
         self._clock = clock
         self._sleep = sleep
-        self._pending: OrderedDict[_Key, int] = OrderedDict()  # with how often it happened since it was last written
+        self._pending: OrderedDict[_Key, int] = OrderedDict()  # with the count since the last write
         self._waiting: dict[str, dict[_Key, None]] = {}  # the same by namespace
         self._dropped = 0
         self._turns = 0
-        self._served: dict[str, int] = {}  # by namespace, the number of its last event
+        self._served: dict[str, int] = {}  # by namespace, the turn of its last event
         self._wake = asyncio.Event()
-        self._busy: set[ObjectRef] = set()  # objects of which an event is being written
+        self._busy: set[ObjectRef] = set()  # objects with an event in progress
 
     def event(self, ref: ObjectRef, type: EventLevel, reason: str, message: str) -> None:
-        """Queue one event; never waits and never raises."""
+        """Queue one event. Does not wait and does not raise."""
         text = message.encode(errors="replace")[:MESSAGE_LIMIT].decode(errors="ignore")
         key = _Key(ref, type, str(reason), text)
         self._pending[key] = self._pending.get(key, 0) + 1
         self._waiting.setdefault(ref.namespace, {})[key] = None
         if len(self._pending) > PENDING_LIMIT:
-            dropped = next(iter(self._pending))
+            # Drop the oldest event of the namespace with the most events, so that a flood affects only its namespace.
+            most = max(self._waiting.values(), key=len)
+            dropped = next(iter(most))
             self._take(dropped)
             if self._dropped % PENDING_LIMIT == 0:
                 last = (dropped.reason, dropped.message)
-                _log.warning("Too many events wait for the API server: dropped %s: %s, and those after it", *last)
+                _log.warning("Too many events wait for the API server: dropped %s: %s, and later ones", *last)
             self._dropped += 1
         self._wake.set()
 
     @property
     def idle(self) -> bool:
-        """Whether everything is written."""
+        """True if all events are written."""
         return not self._pending and not self._busy
 
     async def run(self) -> None:
-        """Write until cancelled: one event of an object at a time, a few objects of a namespace at once.
+        """Write until cancelled: one event per object and a few objects per namespace at a time.
 
-        So an object or a namespace whose events are not taken, or not answered, delays no other's.
+        Slow or failing writes for an object or a namespace do not delay the rest.
         """
         async with asyncio.TaskGroup() as writers:
             while True:
@@ -130,13 +132,13 @@ class EventRecorder:
                 while (key := self._next()) is not None:
                     if self._pace is not None and (seconds := self._pace.wait()):
                         await self._sleep(seconds)
-                        continue  # an event that was told once more meanwhile is written with that count
+                        continue  # its count may increase until then
                     self._note_turn(key.ref.namespace)
                     self._busy.add(key.ref)
                     writers.create_task(self._write_one(key, self._take(key)))
 
     def _take(self, key: _Key) -> int:
-        """Take one from those that wait; gives how often it happened."""
+        """Remove a queued event and return its count."""
         of_namespace = self._waiting[key.ref.namespace]
         del of_namespace[key]
         if not of_namespace:
@@ -155,7 +157,7 @@ class EventRecorder:
             return None
         under_way = Counter(ref.namespace for ref in self._busy)
         open_ones = [namespace for namespace in self._waiting if under_way[namespace] < AT_ONCE_EACH]
-        # The namespace whose last event is longest ago: one that has a thousand to tell delays nobody else's.
+        # The least recently served namespace first, so that a thousand events of one namespace do not delay the rest.
         for namespace in sorted(open_ones, key=lambda namespace: self._served.get(namespace, 0)):
             key = next((key for key in self._waiting[namespace] if key.ref not in self._busy), None)
             if key is not None:
@@ -193,7 +195,7 @@ class EventRecorder:
                 seen = int((await self._client.get(EVENTS, key.name, namespace)).get("count") or 0)
                 body = {"count": seen + count, "lastTimestamp": now}
                 await self._client.patch(EVENTS, key.name, body, namespace)
-            except NotFound:  # it expired just now
+            except NotFound:  # it has just expired
                 await self._client.create(EVENTS, self._body(key, count, now), namespace)
 
     def _body(self, key: _Key, count: int, now: str) -> Object:

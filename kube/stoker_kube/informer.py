@@ -1,9 +1,8 @@
-"""A mirror of the objects of one kind, as views that the program needs and no more."""
+"""A local mirror of the objects of one kind, reduced to the fields in use."""
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -11,7 +10,6 @@ from stoker_kube.api import Object
 from stoker_kube.watch import EventType, WatchEvent
 
 T = TypeVar("T")
-Turn = Callable[[], AbstractAsyncContextManager[None]]
 _log = logging.getLogger(__name__)
 
 
@@ -22,22 +20,14 @@ def key_of(item: Object) -> str:
 
 
 def _ignore(key: str, old: object, new: object) -> None:
-    """Do nothing: nobody asked to be told."""
-
-
-@asynccontextmanager
-async def _turn() -> AsyncIterator[None]:
-    """Let others have theirs after each event: a page of a list comes without a wait in between."""
-    yield
-    await asyncio.sleep(0)
+    """Do nothing."""
 
 
 class Informer(Generic[T]):
-    """A mirror of a watch: ``transform(object)`` for every object; one whose view is None is treated as absent.
+    """A mirror of a watch that stores ``transform(object)`` for every object. None means absent.
 
-    ``on_change(key, old, new)`` is called after the mirror changed, only when the view did. A transform that raises
-    makes that one object absent, and is logged. Each event is taken within a ``turn()``, in which nothing is waited
-    for.
+    ``on_change(key, old, new)`` is called after a view changed. If a transform raises, the error is logged and the
+    object is absent.
     """
 
     def __init__(
@@ -45,30 +35,28 @@ class Informer(Generic[T]):
         events: AsyncIterator[WatchEvent],
         transform: Callable[[Object], T | None],
         on_change: Callable[[str, T | None, T | None], None] = _ignore,
-        turn: Turn = _turn,
         name: str = "",
     ) -> None:
-        """Follow ``events`` once it runs; ``name``: of what it mirrors."""
+        """Prepare to follow ``events``. ``name``: for metrics and logs."""
         self.name = name
         self._events = events
         self._transform = transform
         self._on_change = on_change
-        self._turn = turn
         self._mirror: dict[str, T] = {}
         self._synced = asyncio.Event()
 
     @property
     def mirror(self) -> Mapping[str, T]:
-        """The views by key, as they are now (live, read-only)."""
+        """The current views by key (live, read-only)."""
         return MappingProxyType(self._mirror)
 
     @property
     def synced(self) -> bool:
-        """Whether the first full list has been seen."""
+        """True after the first complete list."""
         return self._synced.is_set()
 
     async def wait_synced(self) -> None:
-        """Wait until the first full list has been seen."""
+        """Wait for the first complete list."""
         await self._synced.wait()
 
     async def run(self) -> None:
@@ -77,8 +65,8 @@ class Informer(Generic[T]):
             if event.type is EventType.SYNCED:
                 self._synced.set()
                 continue
-            async with self._turn():
-                self._take(event)
+            self._take(event)
+            await asyncio.sleep(0)  # a page of a list arrives without a wait between its objects
 
     def _take(self, event: WatchEvent) -> None:
         key = key_of(event.object)
@@ -94,6 +82,6 @@ class Informer(Generic[T]):
     def _view(self, key: str, item: Object) -> T | None:
         try:
             return self._transform(item)
-        except Exception as error:  # noqa: BLE001 -- the boundary of an object: one must not end the watch of all
-            _log.error("%s %s cannot be read and is left out: %r", item.get("kind", "Object"), key, error)
+        except Exception as error:  # noqa: BLE001 -- one bad object must not end the watch
+            _log.error("Cannot parse %s %s, so it is ignored: %r", item.get("kind", "Object"), key, error)
             return None

@@ -1,4 +1,4 @@
-"""Pages of a list: an object is decoded when its turn comes, so that nobody waits while all of a page are."""
+"""Pages of a list. Objects are decoded one by one, so that a page does not block the event loop."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from stoker_kube.resources import Kind
 
 
 class _Body(msgspec.Struct):
-    """What is read of a page at once."""
+    """The fields of a page. Objects stay encoded."""
 
     metadata: dict[str, Any] | None = None
     items: list[msgspec.Raw] | None = None
@@ -22,19 +22,19 @@ _item: Final = msgspec.json.Decoder(Object)
 
 
 class Page:
-    """What a server answered: the list's metadata, and its objects as they are on the wire."""
+    """The metadata of a list, and its encoded objects."""
 
     def __init__(self, metadata: Mapping[str, Any], objects: Sequence[msgspec.Raw | Object]) -> None:
         self.metadata: Final = metadata
         self._objects: Final = objects
 
     def objects(self, kind: Kind) -> Sequence[Object]:
-        """Return the objects with their apiVersion and kind, which lists leave out."""
+        """Return the objects with apiVersion and kind, which lists omit."""
         return _Objects(kind, self._objects)
 
 
 class _Objects(Sequence[Object]):
-    """The objects of a page; each is decoded anew by each look at it."""
+    """The objects of a page. Each access decodes an object again."""
 
     def __init__(self, kind: Kind, objects: Sequence[msgspec.Raw | Object]) -> None:
         self._type: Final = {"apiVersion": kind.api_version, "kind": kind.kind}
@@ -52,21 +52,21 @@ class _Objects(Sequence[Object]):
     def __getitem__(self, index: int | slice) -> Object | Sequence[Object]:
         if isinstance(index, int):
             return self._read(self._objects[index])
-        return [self._read(one) for one in self._objects[index]]
+        return [self._read(item) for item in self._objects[index]]
 
     def __iter__(self) -> Iterator[Object]:
         return map(self._read, self._objects)
 
-    def _read(self, found: msgspec.Raw | Object) -> Object:
-        return self._type | (_decoded(found) if isinstance(found, msgspec.Raw) else found)
+    def _read(self, item: msgspec.Raw | Object) -> Object:
+        return self._type | (_decoded(item) if isinstance(item, msgspec.Raw) else item)
 
 
 def read_page(content: bytes) -> Page:
-    """Read a page. Raises JSONDecodeError for what is no JSON."""
+    """Parse a page. Raises JSONDecodeError for invalid JSON."""
     try:
         body = _body.decode(content)
     except msgspec.MsgspecError:
-        whole = json.loads(content)  # which takes more, and says what is wrong as elsewhere
+        whole = json.loads(content)  # accepts more, and raises JSONDecodeError
         return Page(whole.get("metadata") or {}, whole.get("items") or [])
     return Page(body.metadata or {}, body.items or [])
 
@@ -75,5 +75,5 @@ def _decoded(raw: msgspec.Raw) -> Object:
     try:
         return _item.decode(raw)
     except msgspec.MsgspecError:
-        found: Object = json.loads(bytes(raw))
-        return found
+        item: Object = json.loads(bytes(raw))
+        return item

@@ -1,4 +1,4 @@
-"""A watch that never ends: list, watch, resume, and list again when the server has forgotten where we were."""
+"""A watch that reconnects: it lists, watches, resumes, and lists again after Expired."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 class EventType(StrEnum):
-    """What happened to an object; SYNCED (with no object) follows every full list."""
+    """The type of an event. SYNCED (without an object) follows every complete list."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -26,9 +26,9 @@ class EventType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """What a watch tells.
+    """An event of a watch.
 
-    ``object`` is whole, except for a DELETED that was missed: then it is the metadata seen last.
+    ``object`` is complete, except for a DELETED event found by a list. It then has only the last known metadata.
     """
 
     type: EventType
@@ -40,7 +40,7 @@ _SYNCED = WatchEvent(EventType.SYNCED, {})
 
 
 def _ignore() -> None:
-    """Do nothing: nobody asked to be told."""
+    """Do nothing."""
 
 
 async def watch(
@@ -55,12 +55,10 @@ async def watch(
     sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
     on_new_attempt: Callable[[], None] = _ignore,
 ) -> AsyncGenerator[WatchEvent, None]:
-    """Tell of every object now, SYNCED, then every change, over any outage.
+    """Yield every object, SYNCED, and then every change. Continues after outages.
 
-    Changes may be merged, but the last state is always told.
-
-    Errors of ``give_up_on`` are raised (a command line wants to know of Forbidden); all others are waited out with
-    jitter. ``on_new_attempt`` is called when one of these was waited out: the last time when the server answers again.
+    Changes may be merged, but the last state is always yielded. Errors in ``give_up_on`` are raised. After all other
+    errors, the watch waits with jitter, calls ``on_new_attempt`` and retries.
     """
     state = _Watcher(client, kind, (namespace, label_selector, field_selector))
     wait = backoff or Backoff()
@@ -74,7 +72,7 @@ async def watch(
         except give_up_on:
             raise
         except KubeError as error:
-            _log.warning("Watching %s is interrupted and will be resumed: %s", kind.plural, error.message)
+            _log.warning("The watch of %s is interrupted and resumes soon: %s", kind.plural, error.message)
             await sleep(wait.next(error.retry_after if isinstance(error, Unavailable) else 0.0))
             on_new_attempt()
         else:
@@ -82,19 +80,19 @@ async def watch(
 
 
 class _Known(NamedTuple):
-    """What is kept of an object, of which there may be 100,000: enough to tell of a deletion that was missed."""
+    """The stored fields of an object, enough to report a missed deletion. There may be 100,000 objects."""
 
     uid: str
     version: str
 
     def metadata(self, key: _Key) -> Object:
         namespace, name = key
-        found = {"name": name, "namespace": namespace, "uid": self.uid, "resourceVersion": self.version}
-        return {field: value for field, value in found.items() if value}
+        fields = {"name": name, "namespace": namespace, "uid": self.uid, "resourceVersion": self.version}
+        return {field: value for field, value in fields.items() if value}
 
 
 class _Watcher:
-    """Where the watch stands: which objects were told to the reader, and the resourceVersion to go on from."""
+    """The state of a watch: the yielded objects, and the resourceVersion to resume from."""
 
     def __init__(self, client: Kube, kind: Kind, scope: tuple[str, str, str]) -> None:
         self._client = client
@@ -102,13 +100,13 @@ class _Watcher:
         self._scope = scope
         self._position = ""
         self._known: dict[_Key, _Known] = {}
-        self.idle_round = False  # the last connection ended without a word, so the next one should wait
+        self.idle_round = False  # the last connection had no events, so the next one waits
 
     def forget_position(self) -> None:
         self._position = ""
 
     async def round(self) -> AsyncIterator[WatchEvent]:
-        """List if needed, then one connection until the server ends it."""
+        """List if needed, then read one connection until the server ends it."""
         if not self._position:
             async for event in self._list():
                 yield event
@@ -119,7 +117,7 @@ class _Watcher:
                 raise from_status(int(raw["object"].get("code") or 500), raw["object"])
             self._position = raw["object"]["metadata"]["resourceVersion"]
             if raw["type"] != "BOOKMARK":
-                yield self._told(EventType(raw["type"]), raw["object"])
+                yield self._record(EventType(raw["type"]), raw["object"])
 
     async def _list(self) -> AsyncIterator[WatchEvent]:
         seen: set[_Key] = set()
@@ -131,19 +129,19 @@ class _Watcher:
                 if (event := self._listed(item)) is not None:
                     yield event
         for key in self._known.keys() - seen:
-            yield self._told(EventType.DELETED, {"metadata": self._known[key].metadata(key)})
+            yield self._record(EventType.DELETED, {"metadata": self._known[key].metadata(key)})
         self._position = position
         yield _SYNCED
 
     def _listed(self, item: Object) -> WatchEvent | None:
-        known = self._known.get(_key(item))
-        if known is None:
-            return self._told(EventType.ADDED, item)
-        if known.version == item["metadata"]["resourceVersion"]:
+        stored = self._known.get(_key(item))
+        if stored is None:
+            return self._record(EventType.ADDED, item)
+        if stored.version == item["metadata"]["resourceVersion"]:
             return None
-        return self._told(EventType.MODIFIED, item)
+        return self._record(EventType.MODIFIED, item)
 
-    def _told(self, event: EventType, item: Object) -> WatchEvent:
+    def _record(self, event: EventType, item: Object) -> WatchEvent:
         if event is EventType.DELETED:
             self._known.pop(_key(item), None)
         else:

@@ -1,4 +1,4 @@
-"""Every error of the operator, in one tree."""
+"""All errors of the operator, in one tree."""
 
 
 class StokerOperatorError(Exception):
@@ -18,12 +18,12 @@ class UninstallError(StokerOperatorError):
 
 
 class NotEstablishedError(StokerOperatorError):
-    """The API server did not take a CustomResourceDefinition into use in time."""
+    """The API server did not start to serve a CustomResourceDefinition in time."""
 
 
 class MalformedReviewError(StokerOperatorError):
-    """What was posted to the webhook is no AdmissionReview of a Pod."""
+    """The webhook got something other than an AdmissionReview of a Pod or a TuningProfile."""
 
 
 class CertificateError(StokerOperatorError):
-    """The webhook's certificate cannot be read or used; the sentence says which file or Secret."""
+    """The webhook's certificate is unreadable or unusable; the sentence says which file or Secret."""

@@ -1,1 +1,1 @@
-"""The order in which a training job reads, known from its seed: what it is, and whether what is read agrees. Pure."""
+"""The order in which a training job reads, predicted from its seed and compared with its reads. Pure."""

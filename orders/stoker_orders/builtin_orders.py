@@ -1,4 +1,4 @@
-"""The built-in samplers behind the interface of order plug-ins: to be listed, tried and held to the same contract."""
+"""The built-in samplers behind the plug-in interface, so that the same tools and contract tests cover them."""
 
 from array import array
 from collections.abc import Mapping
@@ -11,16 +11,16 @@ from stoker_orders.sampling_plan import SamplingPlan
 
 
 class BuiltInOrder:
-    """One built-in sampler as an order plug-in. The node computes its order without this, in its own process."""
+    """One built-in sampler as an order plug-in. The node computes its order directly, without this class."""
 
     def __init__(self, name: SamplerName) -> None:
         self.name: str = name
         self._sampler = name
 
     def order(self, asked: Mapping[str, Any]) -> "array[int]":
-        """Return an epoch's samples in turns of ranks. Raises ValueError for what the sampler does not take.
+        """Return an epoch's samples in turns of ranks. Raises ValueError for arguments that the sampler refuses.
 
-        ``parameters``: ``groupSize``, ``reservoir`` and ``ratio``, as a sampling has them.
+        ``parameters`` may have ``groupSize``, ``reservoir`` and ``ratio``, as in a sampling.
         """
         said = asked["parameters"]
         plan = SamplingPlan(

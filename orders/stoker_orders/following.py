@@ -1,4 +1,4 @@
-"""What is read, held against what was predicted: where in the order the readers are, and whether it is the order."""
+"""Compares reads with the predicted order: the readers' position, and whether they follow the order."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -11,22 +11,22 @@ from stoker_orders.loading import Loading
 from stoker_orders.place_search import AGREE, STRETCH, FoundPlace, PlaceSearch
 from stoker_orders.sample_map import SamplePiece
 
-# Reads by which the order is judged, of which the late ones tell whether the place is lost.
+# Reads for judging the order. The late ones show whether the position is lost.
 AGREEMENT_READS, _LATE = 500, 64
-# Reads before anything is said.
+# Reads before the first verdict.
 _FEWEST = 32
 
 
 class OrderState(StrEnum):
-    """What is known of a job's order."""
+    """The verdict on a job's order."""
 
-    UNKNOWN = "Unknown"  # nothing, or too little, was read
+    UNKNOWN = "Unknown"  # no reads, or too few
     KNOWN = "Known"
     WRONG = "Wrong"
 
 
 class ReadSample(NamedTuple):
-    """A read that was seen: the file's number, and from which byte."""
+    """An observed read: the file's number and the first byte."""
 
     file: int
     offset: int = 0
@@ -34,7 +34,7 @@ class ReadSample(NamedTuple):
 
 @dataclass(frozen=True)
 class Difference:
-    """The first read that was not as predicted: the ``read``-th, of file ``seen`` where ``expected`` was about due."""
+    """The first unexpected read: read number ``read``, of file ``seen``, when ``expected`` was about due."""
 
     read: int
     seen: int
@@ -42,10 +42,10 @@ class Difference:
 
 
 class OrderFollower:
-    """Follows the readers of one job on one node through its order. Not for threads.
+    """Follows the readers of one job on one node through its order. Not thread-safe.
 
-    It says by ``wanted`` which epoch it needs next, and is ``give``n it. When the prediction is ``WRONG`` it has let go
-    of everything and stays so.
+    ``wanted`` returns the epoch that it needs next, and ``give`` supplies it. After the verdict ``WRONG`` it drops all
+    orders and stays in that state.
     """
 
     def __init__(self, order: JobOrder) -> None:
@@ -55,7 +55,7 @@ class OrderFollower:
         self.difference: Difference | None = None
         self.reads = 0
         self.found_again = 0
-        self.step = order.plan.start.position  # that the readers are at
+        self.step = order.plan.start.position  # current step of the readers
         self._agreed: deque[bool] = deque(maxlen=AGREEMENT_READS)
         self._late: deque[bool] = deque(maxlen=_LATE)
         self._samples: deque[int] = deque(maxlen=STRETCH)
@@ -63,28 +63,28 @@ class OrderFollower:
         self._epoch: EpochOrder | None = None
         self._next: EpochOrder | None = None
         self._before: EpochOrder | None = None
-        self._search: PlaceSearch | None = None  # since the place was lost
-        self.tried = 0  # epochs that were held against what is read, in the last search
-        self._changed = 0  # reads that were of the next epoch
+        self._search: PlaceSearch | None = None  # while the position is lost
+        self.tried = 0  # epochs compared in the last search
+        self._changed = 0  # reads that belonged to the next epoch
 
     @property
     def epoch(self) -> int | None:
-        """The epoch that is read; None: not known yet."""
+        """The current epoch; None: unknown."""
         return self._epoch.number if self._epoch is not None else None
 
     @property
     def known(self) -> tuple[EpochOrder, ...]:
-        """The orders that are in memory: of the epoch that is read, and of the next one towards its end."""
+        """The orders in memory: the current epoch's, and the next one's near the end."""
         return tuple(one for one in (self._epoch, self._next) if one is not None)
 
     @property
     def is_searching(self) -> bool:
-        """Whether the place of the readers is lost, and looked for."""
+        """True while the readers' position is lost and a search runs."""
         return self._search is not None
 
     @property
     def agreement(self) -> int | None:
-        """Percent of the last reads that came as predicted; None: too few were seen."""
+        """Percent of the last reads that matched the prediction; None: too few reads."""
         seen = len(self._agreed)
         return int(100 * sum(self._agreed) / seen) if seen >= _FEWEST else None
 
@@ -102,7 +102,7 @@ class OrderFollower:
         return self._epoch.number + 1 if near and self._next is None and not last else None
 
     def give(self, epoch: EpochOrder) -> None:
-        """Take an epoch's order that was wanted, perhaps before something else was."""
+        """Accept the order of a wanted epoch. ``wanted`` may have changed since."""
         if self.state is OrderState.WRONG:
             return
         if self._epoch is None:
@@ -113,7 +113,7 @@ class OrderFollower:
             self._next = epoch
 
     def saw(self, reads: Iterable[ReadSample], unseen: float = 0.0) -> None:
-        """Take reads in their order; ``unseen``: so many more were made about then."""
+        """Process reads in order. ``unseen`` is the number of further reads at about that time."""
         if self.state is OrderState.WRONG or self._epoch is None:
             return
         before = self.reads
@@ -121,17 +121,17 @@ class OrderFollower:
             sample = self.order.map.sample(read.file, read.offset)
             if sample is not None:
                 self._saw(sample, read.file)
-        # Where something was seen since, what was not seen before that is in the place that it told.
+        # A read that was seen determines the position, so earlier unseen reads no longer matter.
         left = self._unseen if self.reads == before else 0.0
         self._unseen = left + unseen / max(1, len(self.loading.here))
         self._judge()
 
     def reckon(self, step: float, before: float) -> None:
-        """Take where readers are by other means than what ``saw`` tells: steps over all epochs.
+        """Set the position from a source other than ``saw``, in steps over all epochs.
 
-        What is seen of them next was read there, or up to ``before`` steps earlier: it comes late. Nothing is taken
-        where any read would be about due by that alone, nor of another epoch than the one that is read; of one so short
-        that reads tell neither its place nor its end, it is all that tells, and the next epoch begins with it.
+        The next reads come from this position or up to ``before`` steps earlier, because they arrive late. Ignore a
+        position whose uncertainty makes every read about due, and one in another epoch. An epoch can be so short that
+        reads show neither position nor end. Then this is the only source, and it also starts the next epoch.
         """
         short = self._is_blurred(0.0)
         if self._epoch is None or self._search is not None or (self._is_blurred(before) and not short):
@@ -145,9 +145,9 @@ class OrderFollower:
             self.step, self._unseen = within, before
 
     def ahead(self) -> Iterator[SamplePiece]:
-        """Yield what will be read, from about where the readers are, to the end of the next epoch that is known.
+        """Yield upcoming pieces, from about the readers' position to the end of the next known epoch.
 
-        Each batch is whole before the next.
+        Each batch is complete before the next one.
         """
         if self._epoch is None or self.state is OrderState.WRONG or self._search is not None:
             return
@@ -170,7 +170,7 @@ class OrderFollower:
             self.difference = Difference(self.reads, file, expected)
 
     def _takes(self, sample: int) -> bool:
-        """Tell whether a sample is due, and move on to it."""
+        """Return True if a sample is due, and advance to it."""
         if self._epoch is None:
             return False
         step = self._due(self._epoch, sample, self.step)
@@ -180,14 +180,14 @@ class OrderFollower:
                 self.step = step
             return True
         if self._before is not None and self._due(self._before, sample, self.loading.steps) is not None:
-            return True  # a loader that is late
+            return True  # a late loader
         return self._begins_next(sample)
 
     def _due(self, epoch: EpochOrder, sample: int, at: int) -> int | None:
-        """Return the step at which an epoch has a sample, if that is about ``at``."""
+        """Return the step at which an epoch reads a sample, if it is near ``at``."""
         loading, place = fitted(self.loading, epoch), epoch.places[sample]
         slack = loading.slack + self.order.map.spread
-        while place < loading.total:  # the first samples come once more at the end, to make up the last round
+        while place < loading.total:  # the first samples repeat at the end to fill the last round
             step = loading.step(place)
             here = not loading.here or loading.rank(place) in loading.here
             if here and -slack <= step - at <= slack + self._unseen:
@@ -210,11 +210,11 @@ class OrderFollower:
 
     @property
     def _following(self) -> EpochOrder | None:
-        """The order of the epoch after the one that is read."""
+        """The order of the epoch after the current one."""
         return self._epoch if self.order.is_same_each_epoch else self._next
 
     def _begin(self, following: EpochOrder, step: int) -> None:
-        """Take the next epoch for the one that is read, from a step of it on."""
+        """Make the next epoch the current one, at a step."""
         number = self._epoch.number + 1 if self._epoch is not None else following.number
         self._before, self._next, self._changed = self._epoch, None, 0
         self._epoch, self.loading = following.numbered(number), fitted(self.loading, following)
@@ -231,7 +231,7 @@ class OrderFollower:
             if not self._is_blurred(self._unseen):
                 self.state = OrderState.KNOWN
         elif self._is_blurred(0.0):
-            # Nothing can be found in so short an epoch, and where one ends some reads seem to be of neither.
+            # A search cannot succeed in such a short epoch, and at its end some reads match neither epoch.
             if len(self._agreed) == AGREEMENT_READS and sum(self._agreed) < AGREE * AGREEMENT_READS:
                 self._give_up()
         else:
@@ -240,11 +240,11 @@ class OrderFollower:
             self._sought(self._search.look(self._samples))
 
     def _is_blurred(self, unseen: float) -> bool:
-        """Tell whether as much may be out of order as there is, so that any order agrees."""
+        """Return True if the possible disorder is as long as the epoch, so that any order matches."""
         return self.loading.steps <= 4 * (self.loading.slack + unseen)
 
     def _sought(self, found: FoundPlace | None) -> None:
-        """Take what came of the search so far: the place, or that it is nowhere."""
+        """Process the search's result so far: the position, or a failed search."""
         if self._search is None:
             return
         self.tried = self._search.tried

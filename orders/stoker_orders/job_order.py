@@ -1,25 +1,25 @@
-"""The order of a training job: which sample comes at which place of an epoch, and where each sample has its place."""
+"""The order of a training job: the sample at each position of an epoch, and the position of each sample."""
 
 from array import array
 from collections.abc import Iterator
 from dataclasses import replace
 
 from stoker_orders.loading import Loading
-from stoker_orders.predictors.dealing import NONE
 from stoker_orders.predictors.interface import OrderQuestion
+from stoker_orders.predictors.interleave import NONE
 from stoker_orders.predictors.samplers import sampler_of
 from stoker_orders.sample_map import SampleMap, SamplePiece
 from stoker_orders.sampling_plan import SamplingPlan
 
-# Samples of one Dataset whose order is computed: 8 bytes each for an epoch, and 0.2 to 1.2 us.
+# Maximum number of samples of a Dataset with a computed order: 8 bytes each for an epoch, and 0.2 to 1.2 us.
 MOST_SAMPLES = 10_000_000
 
 
 class EpochOrder:
-    """One epoch: ``samples`` by place, and ``places`` by sample; 4 bytes each.
+    """One epoch: ``samples`` by position and ``places`` by sample; 4 bytes each.
 
-    Of a sample that the epoch does not have, or that ranks of other nodes read by an order of their own, the place is
-    ``NONE``. ``count``: all samples that there are; None: as many as the epoch has.
+    The place is ``NONE`` for a sample outside the epoch, or of ranks on other nodes with separate orders. ``count`` is
+    the number of all samples; None: as many as the epoch has.
     """
 
     def __init__(
@@ -30,12 +30,12 @@ class EpochOrder:
         self.places = places or _inverted(samples, len(samples) if count is None else count)
 
     def numbered(self, number: int) -> "EpochOrder":
-        """Return the same order as that of another epoch."""
+        """Return the same order with another epoch number."""
         return EpochOrder(number, self.samples, self.places)
 
 
 class JobOrder:
-    """The order of one job on one node. ``ranks``: those that read there. Raises ValueError for too many samples."""
+    """The order of one job on one node. ``ranks`` read on this node. Raises ValueError for too many samples."""
 
     def __init__(self, plan: SamplingPlan, samples: SampleMap, ranks: tuple[int, ...]) -> None:
         if len(samples) > MOST_SAMPLES:
@@ -55,31 +55,37 @@ class JobOrder:
 
     @property
     def is_same_each_epoch(self) -> bool:
-        """Whether all epochs have one order."""
+        """True if all epochs have the same order."""
         sampler = sampler_of(self.plan.sampler)
         if sampler.by_epoch:
             return self.plan.reseeds is False and not self.plan.start.base
         return sampler.seedless or (not sampler.stateful and self.plan.seed_of(0) == self.plan.seed_of(1))
 
     def epoch(self, number: int) -> EpochOrder:
-        """Compute an epoch's order. Blocks: a second for a million samples. Raises ValueError for that of a plug-in."""
+        """Compute an epoch's order. Blocks: a second for a million samples. Raises ValueError for a plug-in's order."""
         count = len(self.map)
         return EpochOrder(number, self.plan.order_of(count, number, self.loading.here), count=count)
 
     def question(self, number: int) -> OrderQuestion:
-        """Return what a plug-in is asked for an epoch's order."""
+        """Return the question to a plug-in about an epoch's order."""
         return self.plan.question(len(self.map), number)
 
     def told(self, number: int, samples: "array[int]") -> EpochOrder:
-        """Return an epoch's order that a plug-in told, checked before. Blocks: a tenth of a second for a million."""
+        """Return an epoch's order from a plug-in's checked answer.
+
+        Blocks: a tenth of a second for a million samples.
+        """
         return EpochOrder(number, self.plan.begun(samples, number), count=len(self.map))
 
     def pieces(self, epoch: EpochOrder, step: int, loading: Loading | None = None) -> Iterator[SamplePiece]:
-        """Yield what this node's ranks read from a step of an epoch on, each file once where it is read as a whole."""
+        """Yield the pieces that this node's ranks read from a step on.
+
+        A run of samples of one whole file yields it once.
+        """
         return self._pieces_at(epoch, (loading or self.loading).indices(step))
 
     def pieces_in_batches(self, epoch: EpochOrder, step: int, loading: Loading) -> Iterator[SamplePiece]:
-        """Yield the same as batches are taken: what loaders read at once comes one after the other."""
+        """Yield the same pieces batch by batch: samples that loaders read in parallel follow each other."""
         return self._pieces_at(epoch, loading.in_batches(step))
 
     def _pieces_at(self, epoch: EpochOrder, indices: Iterator[int]) -> Iterator[SamplePiece]:
@@ -93,7 +99,7 @@ class JobOrder:
 
 
 def fitted(loading: Loading, epoch: EpochOrder) -> Loading:
-    """Return it for an epoch, which may have more or fewer samples than another one."""
+    """Return the loading for an epoch with another number of samples."""
     count = len(epoch.samples)
     return loading if loading.samples == count else replace(loading, samples=count)
 
@@ -101,6 +107,6 @@ def fitted(loading: Loading, epoch: EpochOrder) -> Loading:
 def _inverted(samples: "array[int]", count: int) -> "array[int]":
     places = array("I", [NONE]) * count
     for place, sample in enumerate(samples):
-        if sample != NONE and places[sample] == NONE:  # of what is read twice, the first time
+        if sample != NONE and places[sample] == NONE:  # the first position of a repeated sample
             places[sample] = place
     return places

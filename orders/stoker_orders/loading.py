@@ -1,12 +1,12 @@
-"""Who reads what of an order, and when: ranks that share it, batches, and the processes that load them."""
+"""The schedule of an order: ranks that share it, batches, and loader processes."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-# Batches that a loading process of PyTorch has ready or under way before the first is asked for.
+# Batches that a PyTorch loader process holds or fetches before the first is used.
 _PREFETCHED = 2
-# Reads that may come out of order whatever a job says: loaders that run into one another, batches of reports.
+# Minimum disorder of reads for any job: interleaved loaders, batched reports.
 _LEAST_SLACK = 64
 
 
@@ -14,9 +14,9 @@ _LEAST_SLACK = 64
 class Loading:
     """How a node's share of an order is read.
 
-    ``turn``: samples that a rank takes before the next has its turn. ``here``: the ranks that read on this node.
-    A **step** counts the samples of one rank; all ranks are at about the same one. ``own_orders``: ranks do not share
-    one order, so reads do not tell whose they are.
+    ``turn`` is the number of samples that a rank takes before the next rank's turn. ``here`` are the ranks on this
+    node. A **step** counts the samples of one rank; all ranks are at about the same step. With ``own_orders`` the ranks
+    have separate orders, so that reads do not show their rank.
     """
 
     samples: int
@@ -30,14 +30,14 @@ class Loading:
 
     @property
     def round(self) -> int:
-        """Samples that all ranks together take in one turn each."""
+        """Samples of all ranks in one turn each."""
         return self.turn * self.ranks
 
     @property
     def total(self) -> int:
-        """Samples of an epoch: what does not go round is left out, or made up by the first ones.
+        """Samples of an epoch. An incomplete round is dropped, or filled with the first samples.
 
-        One rank that leaves nothing out has a last batch that is short: nobody else's has to be as long.
+        A single rank without ``drop_last`` has a short last batch, because it need not match other ranks.
         """
         if self.ranks == 1 and not self.drop_last:
             return self.samples
@@ -51,7 +51,7 @@ class Loading:
 
     @property
     def slack(self) -> int:
-        """Steps by which reads may be out of order: what the loaders of a rank have under way."""
+        """Maximum disorder of reads in steps: the batches that a rank's loaders have in progress."""
         return max(_LEAST_SLACK, self.batch * max(1, self.loaders) * (1 + _PREFETCHED))
 
     @property
@@ -60,31 +60,31 @@ class Loading:
         return self.batch * max(1, self.loaders)
 
     def surely_read(self, step: int) -> int:
-        """Return how many steps have been read for sure, in the order of ``indices``, when this one is.
+        """Return the number of steps in ``indices`` order that are certainly read when this step is.
 
-        Loaders read a batch each at the same time: the last one's first sample then says little of the others. Or they
-        read one batch after the other, and have not begun those behind.
+        Loaders may each read a batch at the same time. Then the last batch's first sample says little about the other
+        batches. Or they read one batch after the other, and later batches have not started.
         """
         within = step % self.stretch
         batch, place = divmod(within, self.batch)
         return step - within + min(within, place * max(1, self.loaders) + batch)
 
     def step(self, index: int) -> int:
-        """Return at which step the sample at this index of the order is read, by whichever rank."""
+        """Return the step at which a rank reads the sample at this index of the order."""
         return index // self.round * self.turn + index % self.turn
 
     def rank(self, index: int) -> int:
-        """Return by which rank."""
+        """Return the rank that reads this index."""
         return index // self.turn % self.ranks
 
     def index(self, step: int, rank: int) -> int:
-        """Return the index in the order at which a rank reads its step."""
+        """Return the index in the order of a rank's step."""
         return step // self.turn * self.round + rank * self.turn + step % self.turn
 
     def indices(self, step: int) -> Iterator[int]:
-        """Yield the indices that this node's ranks read from a step on, about in the order of time.
+        """Yield the indices that this node's ranks read from a step on, about in time order.
 
-        Loaders read a batch each at the same time: the first sample of each, the second of each, and so on.
+        Each loader reads a batch at the same time: the first sample of each batch, then the second of each, and so on.
         """
         stretch, steps = self.stretch, self.steps
         for start in range(step // stretch * stretch, steps, stretch):
@@ -94,9 +94,9 @@ class Loading:
                         yield self.index(first, rank)
 
     def in_batches(self, step: int) -> Iterator[int]:
-        """Yield the same indices, but each batch of a rank whole before its next one.
+        """Yield the same indices, with each batch of a rank complete before its next one.
 
-        A training takes batches in their order: it waits for the first while its loaders read all of theirs at once.
+        A training consumes batches in order: it waits for the first while the loaders read all of theirs in parallel.
         """
         for one in range(step // self.stretch * self.stretch, self.steps):
             for rank in self.here:
@@ -104,15 +104,16 @@ class Loading:
 
 
 def rank_order(order: Sequence[int], loading: Loading, rank: int) -> list[int]:
-    """Return the samples of one rank in its order; made up by the first samples, as often as needed."""
+    """Return the samples of one rank in its order, filled with the first samples as needed."""
     count = len(order)
     return [order[loading.index(step, rank) % count] for step in range(loading.steps)] if count else []
 
 
 def guessed_ranks(indices: Sequence[int], turn: int, most: int, here: int = 1) -> tuple[int, tuple[int, ...]]:
-    """Return among how many ranks an order is shared, and which of them read at these indices: ``here`` at most.
+    """Guess the number of ranks that share an order, and the ranks at these indices, ``here`` at most.
 
-    The largest number for which nearly all of them are of so few ranks; ``here``, and all of them, where there is none.
+    Return the largest number for which nearly all indices belong to ``here`` ranks. Otherwise return ``here`` ranks,
+    all on this node.
     """
     turns = [index // turn for index in indices]
     spare = len(turns) // 20
@@ -120,7 +121,7 @@ def guessed_ranks(indices: Sequence[int], turn: int, most: int, here: int = 1) -
         seen: set[int] = set()
         for one in turns:
             seen.add(one % ranks)
-            if len(seen) > here + spare:  # each that does not belong adds one at most
+            if len(seen) > here + spare:  # each outlier adds at most one
                 break
         else:
             found = Counter(one % ranks for one in turns).most_common(here)

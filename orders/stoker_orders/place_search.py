@@ -1,4 +1,4 @@
-"""Where readers are who are not where they were expected: epoch after epoch is held against what they read."""
+"""Searches for readers that left their expected position, by comparing epoch after epoch with their reads."""
 
 from bisect import bisect_right
 from collections import deque
@@ -8,26 +8,26 @@ from typing import NamedTuple
 
 from stoker_orders.job_order import EpochOrder, JobOrder, fitted
 from stoker_orders.loading import Loading, guessed_ranks
-from stoker_orders.predictors.dealing import NONE
+from stoker_orders.predictors.interleave import NONE
 from stoker_orders.predictors.samplers import sampler_of
 from stoker_orders.sampling_plan import SamplingPlan
 
-# Reads that are looked for together, and the share of them that has to lie together.
+# Number of reads to find together, and the share of them that must match.
 STRETCH, AGREE = 32, 0.8
-# Stretches that have to be found nowhere: one may be of two places, as where an epoch ends.
+# Stretches that must all fail: a stretch may span two positions, as at the end of an epoch.
 _STRETCHES = 2
-# Samples whose order is computed in one search: 0.4 to 1.3 us each. Epochs that are tried at least and at most, and of
-# those whose order costs more, since a plug-in is asked or all epochs before are drawn.
+# Samples to compute in one search: 0.4 to 1.3 us each. Minimum and maximum number of epochs to try. The last number
+# limits expensive orders, which a plug-in computes or which depend on all epochs before.
 _MOST_COMPUTED = 500_000_000
 _LEAST_TRIED, _MOST_TRIED, _DEAR_TRIED = 100, 10_000, 100
-# Epochs behind the one that was read in which a restart or a late look is likely.
+# Epochs after the last one, in which a restart or a late observation is likely.
 _SOON = 3
-# Blocks of ranks among which an order may be shared: a rank, or those of a pod.
+# Blocks of ranks that may share an order: one rank, or the ranks of a pod.
 _MOST_BLOCKS = 512
 
 
 class FoundPlace(NamedTuple):
-    """Where readers are: in which epoch, how they share it, and up to which step they have read."""
+    """The readers' position: the epoch, how ranks share it, and the last step read."""
 
     epoch: EpochOrder
     loading: Loading
@@ -35,10 +35,10 @@ class FoundPlace(NamedTuple):
 
 
 class PlaceSearch:
-    """One search. Not for threads. ``near``: orders that are in memory, first that of the epoch in which readers were.
+    """One search. Not thread-safe. ``near`` are orders in memory, first the order of the last known epoch.
 
-    What is looked for are reads of after the place was lost, the same ones in each epoch however long it takes; and the
-    ``recent`` ones, which tell a place that is still true. It says by ``wanted`` which epoch it needs next.
+    It looks for fixed stretches of reads from after the loss, the same ones in each epoch. It also looks for the
+    ``recent`` reads, which give a current position. ``wanted`` returns the epoch that it needs next.
     """
 
     def __init__(self, order: JobOrder, loading: Loading, near: Sequence[EpochOrder]) -> None:
@@ -47,30 +47,30 @@ class PlaceSearch:
         self._near = near
         self._stretches: list[list[int]] = []
         self._coming: list[int] = []
-        self._looked = False  # near, for all stretches
+        self._looked = False  # True once all stretches were compared with near orders
         self._tried = {one.number for one in near}
         plan, most = order.plan, most_tried(order.plan, len(order.map))
         wanted = epochs_to_try(near[0].number, plan.start.epoch, plan.epochs, most)
         self._waiting = deque(one for one in wanted if one not in self._tried and not order.is_same_each_epoch)
-        self._early: list[int] = []  # epochs that were not held against all stretches, which are held once more
+        self._early: list[int] = []  # epochs that were compared with some stretches, and that are compared once more
 
     @property
     def tried(self) -> int:
-        """Epochs that were held against what is read, so far."""
+        """Number of epochs compared so far."""
         return len(self._tried)
 
     @property
     def wanted(self) -> int | None:
-        """The epoch whose order is needed now; None: none, or none before more was read."""
+        """The epoch whose order is needed now; None: none, or none before further reads."""
         return self._waiting[0] if self._stretches and self._waiting else None
 
     @property
     def is_over(self) -> bool:
-        """Whether every epoch that is worth it was held against all that is looked for."""
+        """True if all candidate epochs were compared with all stretches."""
         return self._looked and not self._waiting
 
     def saw(self, sample: int) -> None:
-        """Take a read."""
+        """Record a read."""
         if len(self._stretches) == _STRETCHES:
             return
         self._coming.append(sample)
@@ -81,14 +81,14 @@ class PlaceSearch:
             self._waiting.extend(self._early)
 
     def look(self, recent: Iterable[int]) -> FoundPlace | None:
-        """Look at what is near: readers come back there who were away, or others' reads came in between."""
+        """Search the near orders: readers may return there, or foreign reads came in between."""
         stretches = () if self._looked else self._stretches
         self._looked = len(self._stretches) == _STRETCHES
         found = (self._find(epoch, (recent, *stretches)) for epoch in self._near)
         return next((one for one in found if one is not None), None)
 
     def hold(self, epoch: EpochOrder, recent: Iterable[int]) -> FoundPlace | None:
-        """Look in an epoch, which may be one that was wanted."""
+        """Search an epoch, for example a wanted one."""
         if self._waiting and self._waiting[0] == epoch.number:
             self._waiting.popleft()
             if len(self._stretches) < _STRETCHES:
@@ -97,7 +97,7 @@ class PlaceSearch:
         return self._find(epoch, (recent, *self._stretches))
 
     def _find(self, epoch: EpochOrder, sought: Iterable[Iterable[int]]) -> FoundPlace | None:
-        """Look for some reads after the other: the recent ones first, as readers may be far from the others by now."""
+        """Search stretch after stretch. The recent reads come first, since readers may have moved on."""
         spread, block = self._order.map.spread, self._order.plan.ranks_here
         for samples in sought:
             found = find_place(epoch, samples, self._loading, spread, block)
@@ -107,7 +107,7 @@ class PlaceSearch:
 
 
 def most_tried(plan: SamplingPlan, samples: int) -> int:
-    """Return how many epochs of so many samples are held against what is read before an order is wrong."""
+    """Return the number of epochs to compare before an order counts as wrong."""
     if plan.plugin is not None or sampler_of(plan.sampler).stateful:
         return min(_DEAR_TRIED, plan.epochs)
     affordable = _MOST_COMPUTED // max(1, samples)
@@ -115,9 +115,9 @@ def most_tried(plan: SamplingPlan, samples: int) -> int:
 
 
 def epochs_to_try(at: int, start: int, epochs: int, most: int) -> list[int]:
-    """Return epochs in which readers may be who were in ``at``, the likely ones first, and then outward.
+    """Return candidate epochs after a loss in ``at``, likely ones first, then outward.
 
-    ``start``: where the job is said to begin.
+    ``start`` is the epoch in which the job starts.
     """
     likely = (*range(at, at + 1 + _SOON), start, start + 1, 0, 1)
     outward = (each for away in range(1, most + 1) for each in (at + _SOON + away, at - away))
@@ -128,10 +128,10 @@ def epochs_to_try(at: int, start: int, epochs: int, most: int) -> list[int]:
 def find_place(
     epoch: EpochOrder, samples: Iterable[int], loading: Loading, spread: int = 1, block: int = 1
 ) -> tuple[Loading, int] | None:
-    """Find where in an epoch these samples are read together: among how many ranks, and up to which step.
+    """Find the position in an epoch where these samples are read together: the ranks, and the last step.
 
-    ``block``: ranks that follow one another wherever they are, such as those of a pod. None: they are read together
-    nowhere, or anywhere would do. As the job expects where that is as good as any other.
+    ``block`` is the number of adjacent ranks that stay together, such as those of a pod. Return None if no position
+    matches, or if every position would. The expected loading wins a tie.
     """
     sought = [epoch.places[sample] for sample in samples]
     places = [place for place in sought if place != NONE]
@@ -144,7 +144,7 @@ def find_place(
 
 
 def _together(places: Sequence[int], loading: Loading, spread: int) -> tuple[int, int]:
-    """Return how many of these are read together, by the ranks that are here, and up to which step."""
+    """Return how many of these samples the local ranks read together, and the last step."""
     width = 2 * loading.slack + spread
     if 2 * width >= loading.steps:
         return 0, 0
@@ -155,7 +155,10 @@ def _together(places: Sequence[int], loading: Loading, spread: int) -> tuple[int
 
 
 def _loadings(places: Sequence[int], loading: Loading, block: int) -> Iterator[Loading]:
-    """Yield who may read so: those who are expected to, then as many blocks of as many ranks as the reads look like."""
+    """Yield candidate loadings.
+
+    The expected one comes first, then one for each block size with the ranks that the reads suggest.
+    """
     yield loading
     if loading.own_orders:
         return

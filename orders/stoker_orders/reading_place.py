@@ -1,19 +1,19 @@
-"""Where readers are between the moments at which some of their reads are seen: reckoned by their pace. Pure."""
+"""Estimates the readers' position between observed reads from their pace. Pure."""
 
 from math import exp
 
-# Seconds after which what was seen of the pace counts for a third.
+# Seconds after which an observation of the pace has a third of its weight.
 _FADING = 5.0
-# The place is reckoned on for so long at least, for so many times the longest span lately between two that were seen,
-# and for so long at most: readers that are seen no more may have stopped.
+# Extrapolate for at least the first value in seconds, for a multiple of the longest recent gap, and for at most the
+# last value. Unobserved readers may have stopped.
 _LEAST_TRUST, _TRUST_SPANS, _MOST_TRUST = 1.0, 3.0, 20.0
 
 
 class ReadingPlace:
-    """A place that was seen now and then, in steps over all epochs; each call is given the time, in seconds.
+    """An observed position, in steps over all epochs. Each call gets the time in seconds.
 
-    ``loose``: steps by which reads may come out of order: so far behind, nothing has moved back. ``begin``: where
-    readers are said to begin.
+    ``loose`` is the possible disorder of reads in steps: a position that little behind is no step back. ``begin`` is
+    the start position.
     """
 
     def __init__(self, loose: float, begin: float = 0.0) -> None:
@@ -25,16 +25,16 @@ class ReadingPlace:
 
     @property
     def seen(self) -> float:
-        """The last place that was seen, or where readers begin."""
+        """The last observed position, or the start."""
         return self._at
 
     @property
     def pace(self) -> float:
-        """Steps a second, lately; 0: not known yet."""
+        """Recent steps per second; 0: unknown."""
         return self._steps / self._seconds if self._seconds else 0.0
 
     def saw(self, now: float, place: float) -> bool:
-        """Take note of a place; returns whether it is far from where readers were reckoned to be."""
+        """Record a position. Return True if it is far from the estimate."""
         far = self.at(now) - place > self._loose
         if self._seen is None:
             self._at, self._seen = place if far else max(self._at, place), now
@@ -52,7 +52,7 @@ class ReadingPlace:
         return far
 
     def at(self, now: float) -> float:
-        """Return where the readers are, as far as can be told: never before where they were seen."""
+        """Return the estimated position. It is never before the last observed one."""
         if self._seen is None:
             return self._at
         trust = min(_MOST_TRUST, max(_LEAST_TRUST, _TRUST_SPANS * self._span))

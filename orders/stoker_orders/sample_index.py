@@ -1,34 +1,50 @@
-"""Reads files of a Dataset that say how samples lie in others: how many are in each shard, where records begin."""
+"""Reads index files of a Dataset: the number of samples in each shard, and the start of each record."""
 
 import json
+import re
 from array import array
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from io import BytesIO
 from itertools import pairwise
 
 _MOST_COUNT = 10_000_000  # samples of one shard
 _MOST_DIGITS = 19  # of an offset: less than 2**64
+_MOST_LINE = 8192  # bytes: two paths of Linux's maximum length
+# An item of a JSON object. Quantifiers are possessive, so that no character is scanned twice.
+_BLANK = r"[ \t\r\n]*+"
+_NAME = re.compile(rf'{_BLANK}("(?:[^"\\]|\\.)*+"){_BLANK}:{_BLANK}', re.DOTALL)
+_COUNT = re.compile(rf"([0-9]{{1,8}}+)(?![0-9.eE]){_BLANK}([,}}]?)")
+_EMPTY, _REST = re.compile(rf"{_BLANK}}}"), re.compile(rf"{_BLANK}\Z")
 
 
 class NoSamplesError(ValueError):
-    """What a job says of its files does not fit the Dataset; the message says why, and what to do."""
+    """A job's file layout does not fit the Dataset. The message says why and what to do."""
 
 
-def shard_counts(path: str, content: bytes) -> dict[bytes, int]:
-    """Return how many samples each shard has, by the name that the index gives it. Raises NoSamplesError.
+def shard_counts(path: str, content: bytes, wanted: Container[bytes]) -> dict[bytes, int]:
+    """Return the sample counts of the ``wanted`` shards, by their names in the index. Raises NoSamplesError.
 
-    A line each, ``NAME COUNT``; or a JSON object of names and counts, as webdataset's ``sizes.json``.
+    The index has lines ``NAME COUNT``, or a JSON object of names and counts, as webdataset's ``sizes.json``.
     """
-    return _counts_of_json(path, content) if content.lstrip().startswith(b"{") else _counts_of_lines(path, content)
+    is_json = content[:_MOST_LINE].lstrip().startswith(b"{")
+    counts = _counts_of_json(path, content) if is_json else _counts_of_lines(path, content)
+    return {name: count for name, count in counts if name in wanted}
+
+
+def listed_names(path: str, content: bytes) -> Iterator[bytes]:
+    """Yield the non-blank lines of a file list. Raises NoSamplesError."""
+    for _, line in _lines(path, content):
+        if name := line.strip():
+            yield name
 
 
 def record_spans(path: str, content: bytes, size: int) -> "tuple[array[int], array[int]]":
-    """Return where each record of a file of ``size`` bytes begins, and its length. Raises NoSamplesError.
+    """Return the start and length of each record in a file of ``size`` bytes. Raises NoSamplesError.
 
-    A line each, ``OFFSET LENGTH`` or ``OFFSET``: then it ends where the next one begins. In the order of the file.
+    The index has lines ``OFFSET LENGTH`` or ``OFFSET`` in file order. Without a length, a record ends at the next one.
     """
     starts, lengths = array("Q"), array("Q")
-    for number, words in _lines(content):
+    for number, words in _words(path, content):
         said = [int(word) for word in words if _is_number(word)]
         is_first_or_alike = not starts or (len(said) == 2) is bool(lengths)
         if len(said) != len(words) or len(said) > 2 or not is_first_or_alike:
@@ -41,31 +57,60 @@ def record_spans(path: str, content: bytes, size: int) -> "tuple[array[int], arr
     return starts, lengths or array("Q", (end - start for start, end in pairwise([*starts, size])))
 
 
-def _counts_of_json(path: str, content: bytes) -> dict[bytes, int]:
+def _counts_of_json(path: str, content: bytes) -> Iterator[tuple[bytes, int]]:
+    """Yield names and counts while parsing, without other objects. Raises NoSamplesError."""
     try:
-        found = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise NoSamplesError(f"the index {path!r} begins as JSON, and is none: {error}") from error
-    for name, count in found.items():
-        if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= _MOST_COUNT:
-            raise NoSamplesError(f"the index {path!r} has no count for {name!r}: write a whole number of samples")
-    return {name.encode(errors="surrogateescape"): count for name, count in found.items()}
+        yield from _counts_of_object(path, content.decode())
+    except NoSamplesError:
+        raise
+    except ValueError as error:
+        raise NoSamplesError(f"the index {path!r} starts like JSON but is invalid: {error}") from error
 
 
-def _counts_of_lines(path: str, content: bytes) -> dict[bytes, int]:
-    counts: dict[bytes, int] = {}
-    for number, words in _lines(content):
+def _counts_of_object(path: str, text: str) -> Iterator[tuple[bytes, int]]:
+    """Yield the items of an object. Raises NoSamplesError for an invalid count, and ValueError."""
+    place, follows = text.index("{") + 1, ","
+    if empty := _EMPTY.match(text, place):
+        place, follows = empty.end(), "}"
+    while follows == ",":
+        name = _NAME.match(text, place)
+        if name is None:
+            raise ValueError(f"no name at character {place}")
+        count = _COUNT.match(text, name.end())
+        if count is None or int(count[1]) > _MOST_COUNT:
+            wrong = _text(name[1])[:80]
+            raise NoSamplesError(f"the index {path!r} has no count for {wrong!r}: write a whole number of samples")
+        yield _text(name[1]).encode(errors="surrogateescape"), int(count[1])
+        place, follows = count.end(), count[2]
+    if not follows or _REST.match(text, place) is None:
+        raise ValueError(f"neither a comma nor the end of the object at character {place}")
+
+
+def _text(quoted: str) -> str:
+    return str(json.loads(quoted)) if "\\" in quoted else quoted[1:-1]
+
+
+def _counts_of_lines(path: str, content: bytes) -> Iterator[tuple[bytes, int]]:
+    for number, words in _words(path, content):
         if len(words) < 2 or not _is_number(words[-1]) or int(words[-1]) > _MOST_COUNT:
             raise NoSamplesError(_wrong(path, number, words, "write the name of a shard, and its number of samples"))
-        counts[b" ".join(words[:-1])] = int(words[-1])
-    return counts
+        yield b" ".join(words[:-1]), int(words[-1])
 
 
-def _lines(content: bytes) -> Iterator[tuple[int, list[bytes]]]:
-    """Yield the words of each line that has any; not all lines at once, since there may be millions."""
-    for number, line in enumerate(BytesIO(content), start=1):
+def _words(path: str, content: bytes) -> Iterator[tuple[int, list[bytes]]]:
+    """Yield the words of each non-empty line."""
+    for number, line in _lines(path, content):
         if words := line.split():
             yield number, words
+
+
+def _lines(path: str, content: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield lines one by one, since there may be millions. Raises NoSamplesError for a long one."""
+    file = BytesIO(content)  # shares the bytes
+    for number, line in enumerate(iter(lambda: file.readline(_MOST_LINE + 1), b""), start=1):
+        if len(line) > _MOST_LINE:
+            raise NoSamplesError(f"line {number} of {path!r} is longer than {_MOST_LINE} bytes: write a name a line")
+        yield number, line
 
 
 def _is_number(word: bytes) -> bool:

@@ -1,15 +1,14 @@
-"""Which bytes of which file each sample is, and the other way round."""
+"""Maps samples to bytes of files, and back."""
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, groupby, pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
-from stoker_orders.sample_index import NoSamplesError, record_spans, shard_counts
+from stoker_orders.sample_index import NoSamplesError, listed_names, record_spans, shard_counts
 from stoker_orders.sampling_plan import SampleFiles, SampleLayout
-from stoker_tuning.rules.globs import parse_glob
-from stoker_tuning.rules.regex_syntax import PatternError
+from stoker_tuning.rules.globs import PatternError, parse_glob
 
 
 class ListedFile(NamedTuple):
@@ -21,7 +20,7 @@ class ListedFile(NamedTuple):
 
 
 class SamplePiece(NamedTuple):
-    """Bytes of a file; ``length`` 0: all of it."""
+    """Bytes of a file. ``length`` 0 means the whole file."""
 
     file: int
     offset: int = 0
@@ -29,10 +28,10 @@ class SamplePiece(NamedTuple):
 
 
 class SampleMap(Protocol):
-    """Samples by number, as the sampler counts them.
+    """Samples by number, in the sampler's order.
 
-    ``by_offset``: the sample is told by where in a file is read, not by which file is opened. ``spread``: samples that
-    one file stands for, so that its reads may seem to be as far from the place.
+    With ``by_offset``, the offset in a file identifies the sample, not the file. ``spread`` is the number of samples in
+    a file, since its reads may seem that far from the position.
     """
 
     by_offset: bool
@@ -43,70 +42,101 @@ class SampleMap(Protocol):
         ...
 
     def piece(self, sample: int) -> SamplePiece:
-        """Return where a sample lies."""
+        """Return the bytes of a sample."""
         ...
 
     def sample(self, file: int, offset: int) -> int | None:
-        """Return the sample that lies there; None: none does."""
+        """Return the sample at this offset, or None."""
         ...
+
+
+class NumberedFiles:
+    """Files by position, and the first position of each file.
+
+    ``numbers`` is a range, or an array with 4 bytes per file. ``ascending`` has the distinct numbers, sorted, and
+    ``places`` their first positions. Both are empty for a range.
+    """
+
+    def __init__(self, numbers: "range | array[int]", ascending: "array[int]", places: "array[int]") -> None:
+        self.numbers, self.ascending, self.places = numbers, ascending, places
+
+    @classmethod
+    def of(cls, files: Sequence[int]) -> Self:
+        """Build it from file numbers below 2**32."""
+        numbers = _compact(files)
+        if isinstance(numbers, range):
+            return cls(numbers, array("I"), array("I"))
+        return cls(numbers, *_first_places(numbers))
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def place(self, file: int) -> int | None:
+        """Return the first position of a file, or None if it is not listed."""
+        if isinstance(self.numbers, range):
+            return file - self.numbers.start if file in self.numbers else None
+        index = bisect_left(self.ascending, file)
+        return self.places[index] if index < len(self.ascending) and self.ascending[index] == file else None
 
 
 class FileMap:
-    """A file a sample."""
+    """One sample per file."""
 
     by_offset, spread = False, 1
 
-    def __init__(self, files: Sequence[int]) -> None:
-        self._files = _compact(files)
-        self._samples = None if isinstance(self._files, range) else _inverse(self._files)
+    def __init__(self, files: Sequence[int] | NumberedFiles) -> None:
+        self.files = files if isinstance(files, NumberedFiles) else NumberedFiles.of(files)
 
     def __len__(self) -> int:
-        return len(self._files)
+        return len(self.files)
 
     def piece(self, sample: int) -> SamplePiece:
         """Return the file."""
-        return SamplePiece(self._files[sample])
+        return SamplePiece(self.files.numbers[sample])
 
     def sample(self, file: int, offset: int) -> int | None:
-        """Return the sample that is this file."""
-        if self._samples is None:
-            return file - self._files[0] if self._files and file in self._files else None
-        number = self._samples[file] if 0 <= file < len(self._samples) else _NONE
-        return None if number == _NONE else number
+        """Return the sample of this file."""
+        return self.files.place(file)
 
 
 class ShardMap:
-    """Files of many samples each, in the order of the files. ``counts``: samples of each."""
+    """Files of many samples each, in file order.
+
+    ``starts`` has the first sample of each file, then the number of all samples. ``spread`` is the size of the largest.
+    """
 
     by_offset = False
 
-    def __init__(self, files: Sequence[int], counts: Sequence[int]) -> None:
-        self._files = _compact(files)
-        self._starts = array("Q", accumulate(counts, initial=0))
-        self._numbers = {file: number for number, file in enumerate(files)}
-        self.spread = max(counts, default=1)
+    def __init__(self, files: NumberedFiles, starts: "array[int]", spread: int) -> None:
+        self.files, self.starts, self.spread = files, starts, spread
+
+    @classmethod
+    def of(cls, files: Sequence[int], counts: Sequence[int]) -> Self:
+        """Build it from the number of samples of each file."""
+        return cls(NumberedFiles.of(files), array("Q", accumulate(counts, initial=0)), max(counts, default=1))
 
     def __len__(self) -> int:
-        return self._starts[-1]
+        return self.starts[-1]
 
     def piece(self, sample: int) -> SamplePiece:
-        """Return the shard that a sample lies in."""
-        return SamplePiece(self._files[bisect_right(self._starts, sample) - 1])
+        """Return the shard of a sample."""
+        return SamplePiece(self.files.numbers[bisect_right(self.starts, sample) - 1])
 
     def sample(self, file: int, offset: int) -> int | None:
         """Return the first sample of a shard."""
-        number = self._numbers.get(file)
-        return None if number is None else self._starts[number]
+        place = self.files.place(file)
+        return None if place is None else self.starts[place]
 
 
 class RecordMap:
-    """One file of samples of one size, behind a header. Sizes in bytes."""
+    """One file of samples of one size, after a header. Sizes in bytes."""
 
     by_offset, spread = True, 1
 
     def __init__(self, file: ListedFile, record: int, header: int) -> None:
         self._file, self._record, self._header = file.number, record, header
         self._count = max(0, file.size - header) // record
+        self.shape = (file.number, file.size, record, header)
 
     def __len__(self) -> int:
         return self._count
@@ -116,56 +146,56 @@ class RecordMap:
         return SamplePiece(self._file, self._header + sample * self._record, self._record)
 
     def sample(self, file: int, offset: int) -> int | None:
-        """Return the sample that a byte belongs to."""
+        """Return the sample of a byte."""
         number = (offset - self._header) // self._record
         return number if file == self._file and 0 <= number < self._count else None
 
 
 class IndexedRecordMap:
-    """One file of samples of any size. ``starts``, which grow, and ``lengths``: of the samples, in bytes."""
+    """One file of samples of any size. ``starts`` (ascending) and ``lengths`` of the samples, in bytes."""
 
     by_offset, spread = True, 1
 
     def __init__(self, file: int, starts: Sequence[int], lengths: Sequence[int]) -> None:
-        self._file, self._starts, self._lengths = file, starts, lengths
+        self.file, self.starts, self.lengths = file, starts, lengths
 
     def __len__(self) -> int:
-        return len(self._starts)
+        return len(self.starts)
 
     def piece(self, sample: int) -> SamplePiece:
         """Return the bytes of a sample."""
-        return SamplePiece(self._file, self._starts[sample], self._lengths[sample])
+        return SamplePiece(self.file, self.starts[sample], self.lengths[sample])
 
     def sample(self, file: int, offset: int) -> int | None:
-        """Return the sample that a byte belongs to."""
-        number = bisect_right(self._starts, offset) - 1
-        if file != self._file or number < 0 or offset >= self._starts[number] + self._lengths[number]:
+        """Return the sample of a byte."""
+        number = bisect_right(self.starts, offset) - 1
+        if file != self.file or number < 0 or offset >= self.starts[number] + self.lengths[number]:
             return None
         return number
 
 
-_NONE = 2**32 - 1
-
-
-def _compact(files: Sequence[int]) -> Sequence[int]:
-    """Return the same numbers: as a range where they follow one another, else 4 bytes each."""
+def _compact(files: Sequence[int]) -> "range | array[int]":
+    """Return the same numbers, as a range if they are consecutive, else with 4 bytes each."""
     if files and all(after == before + 1 for before, after in pairwise(files)):
         return range(files[0], files[0] + len(files))
     return files if isinstance(files, array) else array("I", files)
 
 
-def _inverse(numbers: Sequence[int]) -> "array[int]":
-    inverse = array("I", [_NONE]) * (max(numbers, default=-1) + 1)
-    for place, number in enumerate(numbers):
-        if inverse[number] == _NONE:
-            inverse[number] = place
-    return inverse
+def _first_places(numbers: "array[int]") -> "tuple[array[int], array[int]]":
+    """Return the distinct numbers, sorted, and the first place of each."""
+    ascending, places = array("I"), array("I")
+    # One integer for each pair needs half the memory of a sort by key.
+    for pair in sorted(array("Q", (number << 32 | place for place, number in enumerate(numbers)))):
+        if not ascending or ascending[-1] != pair >> 32:
+            ascending.append(pair >> 32)
+            places.append(pair & 0xFFFFFFFF)
+    return ascending, places
 
 
 def make_map(said: SampleFiles, files: Iterable[ListedFile], listed: bytes = b"") -> SampleMap:
-    """Find the samples among a Dataset's files, which come folder by folder. Raises NoSamplesError.
+    """Find the samples in a Dataset's files, which come folder by folder. Raises NoSamplesError.
 
-    ``listed``: the content of the file ``said.described_by``, where there is one.
+    ``listed`` is the content of the file ``said.described_by``, if there is one.
     """
     match said.layout:
         case SampleLayout.IMAGE_FOLDER:
@@ -182,17 +212,18 @@ def make_map(said: SampleFiles, files: Iterable[ListedFile], listed: bytes = b""
 
 
 def _shards(said: SampleFiles, files: Iterable[ListedFile], listed: bytes) -> SampleMap:
-    """Return the shards by name, with the samples of each. Raises NoSamplesError."""
-    matched = sorted(_matching(said.path, files), key=lambda one: one.path)
+    """Return the shards by name, without empty ones. Raises NoSamplesError."""
+    matched = sorted((one.path, one.number) for one in _matching(said.path, files))
     if not said.index:
-        numbers = [one.number for one in matched]
-        return FileMap(numbers) if said.per_shard == 1 else ShardMap(numbers, [said.per_shard] * len(numbers))
-    counts = shard_counts(said.index, listed)
-    found = [(one, counts.get(_beside(said.index, one.path), counts.get(one.path))) for one in matched]
-    if said.path and (unknown := next((one.path for one, count in found if count is None), None)) is not None:
+        numbers = array("I", (number for _, number in matched))
+        return FileMap(numbers) if said.per_shard == 1 else ShardMap.of(numbers, [said.per_shard] * len(numbers))
+    named = {name for path, _ in matched for name in (path, _beside(said.index, path)) if name}
+    counts = shard_counts(said.index, listed, named)
+    found = [(path, number, counts.get(_beside(said.index, path), counts.get(path))) for path, number in matched]
+    if said.path and (unknown := next((path for path, _, count in found if count is None), None)) is not None:
         raise NoSamplesError(f"the index {said.index!r} does not say how many samples {_decoded(unknown)!r} has")
-    known = [(one.number, count) for one, count in found if count is not None]
-    return ShardMap([number for number, _ in known], [count for _, count in known])
+    known = [(number, count) for _, number, count in found if count]
+    return ShardMap.of([number for number, _ in known], [count for _, count in known])
 
 
 def _records(said: SampleFiles, files: Iterable[ListedFile], listed: bytes) -> SampleMap:
@@ -206,29 +237,30 @@ def _records(said: SampleFiles, files: Iterable[ListedFile], listed: bytes) -> S
 
 
 def _beside(listing: str, path: bytes) -> bytes:
-    """Return a path as one of a listing's own folder; empty where it lies elsewhere."""
+    """Return a path relative to the listing's folder. Empty if it lies elsewhere."""
     folder = listing.rpartition("/")[0].encode()
     return path[len(folder) + 1 :] if folder and path.startswith(folder + b"/") else b""
 
 
-# What torchvision's ImageFolder takes for an image.
+_MISSING = -1  # number of a listed file that the Dataset does not have
+# The image suffixes of torchvision's ImageFolder.
 _IMAGES = (b".jpg", b".jpeg", b".png", b".ppm", b".bmp", b".pgm", b".tif", b".tiff", b".webp")
 
 
 def _image_folder(root: str, files: Iterable[ListedFile]) -> "array[int]":
-    """Return the images as ImageFolder sorts them: classes by name, then folder by folder, each by file name."""
+    """Return the images in ImageFolder's order: classes by name, then folder by folder, each by file name."""
     prefix = root.strip("/").encode()
     prefix += b"/" if prefix else b""
     found = array("I")
     images = (one for one in files if one.path.startswith(prefix) and one.path.lower().endswith(_IMAGES))
     in_class = ((one.path[len(prefix) :].rpartition(b"/"), one.number) for one in images)
-    # Files of a folder come by name, but its folders may come between them.
+    # Files of a folder come by name, with subfolders in between.
     folders = [
         (_decoded(folder), array("I", (number for _, number in group)))
         for folder, group in groupby(in_class, key=lambda each: each[0][0])
         if folder
     ]
-    # Within a class, folders are sorted by their paths as a whole.
+    # Within a class, sort folders by their whole paths.
     for _, numbers in sorted(folders, key=lambda each: (each[0].partition("/")[0], each[0])):
         found.extend(numbers)
     return found
@@ -239,22 +271,20 @@ def _decoded(name: bytes) -> str:
 
 
 def _from_list(path: str, files: Iterable[ListedFile], listed: bytes) -> "array[int]":
-    """Return the files in the order of a list: a path a line, from the list's own folder or the Dataset's root."""
-    wanted = [line.strip() for line in listed.splitlines()]
-    names = {name for name in wanted if name}
-    here: dict[bytes, int] = {}
+    """Return the files in list order: one path per line, relative to the list's folder or the Dataset's root."""
+    here = dict.fromkeys(listed_names(path, listed), _MISSING)
     for one in files:
         for name in (one.path, _beside(path, one.path)):
-            if name in names:
+            if name in here:
                 here[name] = one.number
-    missing = next((name for name in wanted if name and name not in here), None)
+    missing = next((name for name, number in here.items() if number == _MISSING), None)
     if missing is not None:
         raise NoSamplesError(f"the list {path!r} names {_decoded(missing)!r}, which the Dataset does not have")
-    return array("I", (here[name] for name in wanted if name))
+    return array("I", (here[name] for name in listed_names(path, listed)))
 
 
 def _matching(pattern: str, files: Iterable[ListedFile]) -> Iterable[ListedFile]:
-    """Yield the files that a glob of the tuning documents matches; empty: all. Raises NoSamplesError."""
+    """Return the files that match a glob of the tuning documents. Empty: all. Raises NoSamplesError."""
     if not pattern:
         return files
     try:

@@ -1,4 +1,4 @@
-"""Which order a program may read in, by its words and variables: suggested to people, never applied. Pure."""
+"""Guesses a program's sampling from its arguments and variables. It is a suggestion only, never applied. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,30 +7,30 @@ from typing import NamedTuple
 
 from stoker_orders.predictors.samplers import SamplerName
 
-# Options and keys by what they mean, the surest name first. Dashes and underscores are alike.
+# Options and keys by meaning, the most reliable name first. Dashes and underscores are equivalent.
 _SEEDS = ("data-seed", "sampler-seed", "shuffle-seed", "seed", "manual-seed", "random-seed", "global-seed")
 _OTHERS = {
     "epochs": ("epochs", "num-epochs", "num-train-epochs", "max-epochs"),
     "batch": ("batch-size", "per-device-train-batch-size", "train-batch-size"),
     "loaders": ("workers", "num-workers", "dataloader-num-workers"),
 }
-# PYTHONHASHSEED orders sets of strings, no samples.
+# PYTHONHASHSEED affects sets of strings, not samples.
 _VARIABLES = ("DATA_SEED", "PL_GLOBAL_SEED", "SEED", "GLOBAL_SEED", "RANDOM_SEED")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,15}")
 _MOST = {"epochs": 1_000_000, "batch": 1_000_000, "loaders": 256}
 
 
 class FoundSeed(NamedTuple):
-    """A whole number that may be a sampler's seed; ``place``: the option, key or variable that has it."""
+    """A whole number that may be a sampler's seed. ``place`` is its option, key or variable."""
 
     value: int
     place: str
 
 
 def seeds_of(words: Sequence[str], variables: Mapping[str, str]) -> list[FoundSeed]:
-    """Return the seeds of a command line and an environment, the surest first.
+    """Return the seeds in a command line and an environment, the most reliable first.
 
-    As ``--seed 42``, ``--seed=42`` or ``trainer.seed=42``, and as a variable such as PL_GLOBAL_SEED.
+    Forms are ``--seed 42``, ``--seed=42``, ``trainer.seed=42``, and a variable such as PL_GLOBAL_SEED.
     """
     found = [(_SEEDS.index(key), FoundSeed(value, place)) for key, value, place in _options(words) if key in _SEEDS]
     for rank, name in enumerate(_VARIABLES, start=len(_SEEDS)):
@@ -41,7 +41,7 @@ def seeds_of(words: Sequence[str], variables: Mapping[str, str]) -> list[FoundSe
 
 
 def suggested_sampling(words: Sequence[str], seed: int) -> dict[str, str | int]:
-    """Return what could be written: the sampler that is likely, the seed, and what else options say."""
+    """Return a suggested sampling: the likely sampler, the seed, and values from other options."""
     is_accelerate = any(word.rpartition("/")[2] == "accelerate" for word in words)
     sampler = SamplerName.ACCELERATE_SEEDABLE if is_accelerate else SamplerName.TORCH_DISTRIBUTED
     found: dict[str, str | int] = {"sampler": sampler.value, "seed": seed}
@@ -54,7 +54,7 @@ def suggested_sampling(words: Sequence[str], seed: int) -> dict[str, str | int]:
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, int, str]]:
-    """Yield the options and keys that have a whole number: their plain name, the number, and how they are written."""
+    """Yield options and keys with a whole number: the plain name, the number, and the written form."""
     for word, following in zip_longest(words, words[1:], fillvalue=""):
         left, is_pair, right = word.partition("=")
         value = _whole(right if is_pair else following)

@@ -1,4 +1,4 @@
-"""The error tree of the sidecar: each failure has a reason of the API, a sentence, and whether waiting can help."""
+"""The error tree of the sidecar. Each error has a reason of the API, a message, and whether a retry can help."""
 
 # ruff: noqa: N818 -- the names say what happened, as the API's reasons do; an Error suffix would add nothing
 import errno
@@ -8,14 +8,14 @@ from stoker_api.names import Reason
 
 
 class SidecarError(Exception):
-    """Base of all. ``temporary``: the same action may work later without anyone changing anything.
+    """Base of all errors. ``temporary``: a later retry may succeed without any change.
 
-    ``retry_after``: seconds for which the other side asked to be left alone.
+    ``retry_after``: seconds that the server asked to wait before a retry.
     """
 
     reason: Reason = Reason.INTERNAL_ERROR
     temporary: bool = False
-    errno: int = errno.EIO  # what a reader in a pod sees
+    errno: int = errno.EIO  # the errno of a pod's read
 
     def __init__(
         self, message: str, *, reason: Reason | None = None, temporary: bool | None = None, retry_after: float = 0.0
@@ -27,8 +27,13 @@ class SidecarError(Exception):
         self.temporary = temporary if temporary is not None else type(self).temporary
 
 
+def copy_of(error: SidecarError) -> SidecarError:
+    """Return a new exception with the same message. An exception that is raised repeatedly keeps all its frames."""
+    return type(error)(error.message, reason=error.reason, temporary=error.temporary, retry_after=error.retry_after)
+
+
 class InternalError(SidecarError):
-    """A bug, caught at the boundary of one dataset or connection so that the others go on."""
+    """A bug, caught at the boundary of one dataset or connection so that it affects no other."""
 
     temporary = True
 
@@ -42,19 +47,23 @@ class SourceError(SidecarError):
 
 
 class InvalidSource(SourceError):
-    """The source cannot be asked at all: a scheme, bucket or pattern that makes no sense."""
+    """The source cannot be requested: an invalid scheme, bucket or pattern."""
 
     reason = Reason.INVALID_SPEC
 
 
 class AccessDenied(SourceError):
-    """The identity is known and may not."""
+    """The identity is known but lacks permission."""
 
     reason = Reason.ACCESS_DENIED
 
 
+class DeniedEarlier(AccessDenied):
+    """The source denied other objects, so this one was not requested. ``retry_after``: seconds until it may be."""
+
+
 class EndpointNotAllowed(SourceError):
-    """The endpoint's address is one that no Dataset may have asked."""
+    """The endpoint has an address that Datasets may not use."""
 
     reason = Reason.ENDPOINT_NOT_ALLOWED
 
@@ -66,37 +75,37 @@ class InvalidCredentials(SourceError):
 
 
 class BucketNotFound(SourceError):
-    """There is no such bucket."""
+    """The bucket does not exist."""
 
     reason = Reason.BUCKET_NOT_FOUND
 
 
 class FolderNotFound(SourceError):
-    """A file:// source that this node does not see."""
+    """The folder of a file:// source does not exist on this node."""
 
     reason = Reason.FOLDER_NOT_FOUND
 
 
 class EmptySource(SourceError):
-    """Nothing below the prefix that can be a file."""
+    """The prefix has no objects that can be files."""
 
     reason = Reason.EMPTY_SOURCE
 
 
 class NoMatch(SourceError):
-    """include and exclude leave nothing."""
+    """No object matches include and exclude."""
 
     reason = Reason.NO_MATCH
 
 
 class SourceTooLarge(SourceError):
-    """More objects or bytes than a listing takes, or a listing that does not end."""
+    """The listing has too many objects or bytes, or does not end."""
 
     reason = Reason.SOURCE_TOO_LARGE
 
 
 class EndpointUnreachable(SourceError):
-    """No answer, or half of one: name, route, refused or broken connection, TLS, timeout."""
+    """No response, or an incomplete one: name, route, refused or broken connection, TLS, timeout."""
 
     reason = Reason.ENDPOINT_UNREACHABLE
     temporary = True
@@ -117,7 +126,7 @@ class ServerError(SourceError):
 
 
 class SourceChanged(SourceError):
-    """The object no longer is the one that was listed."""
+    """The object changed after the listing."""
 
     reason = Reason.SOURCE_CHANGED
     errno = errno.ESTALE
@@ -131,18 +140,18 @@ class ObjectGone(SourceError):
 
 
 class CorruptBody(SourceError):
-    """Length or checksum of the body is not what was promised."""
+    """The length or checksum of the body is wrong."""
 
     reason = Reason.CORRUPT_BODY
     temporary = True
 
 
 class CacheError(SidecarError):
-    """Something is wrong with this node's cache, not with the source."""
+    """An error of this node's cache, not of the source."""
 
 
 class ManifestInvalid(CacheError):
-    """A manifest file that is damaged or is not the version that it claims to be."""
+    """A manifest file is damaged or does not match its version."""
 
     reason = Reason.MANIFEST_UNAVAILABLE
 
@@ -154,34 +163,34 @@ class PathsTakeTooLong(CacheError):
 
 
 class WarmListInvalid(CacheError):
-    """A file of the version that should say what is warmed, and cannot."""
+    """A file of the version that should list the paths to warm is invalid."""
 
     reason = Reason.WARM_LIST_INVALID
 
 
 class ManifestUnavailable(CacheError):
-    """No node gave the manifest."""
+    """No node provided the manifest."""
 
     reason = Reason.MANIFEST_UNAVAILABLE
     temporary = True
 
 
 class NotConfigured(CacheError):
-    """A dataset or version that this node was not given; or not yet, where a restarted fetcher waits for the agent."""
+    """This node has no such dataset or version, or its restarted fetcher still waits for the agent."""
 
     temporary = True
     errno = errno.EAGAIN
 
 
 class NotYetConfigured(NotConfigured):
-    """A dataset that the agent has not told the fetcher about since the fetcher started: ask again."""
+    """The fetcher restarted and has no configuration of the dataset from the agent: retry."""
 
     temporary = True
     errno = errno.EAGAIN
 
 
 class InUse(CacheError):
-    """Refused, since pods read it."""
+    """Refused because pods read the dataset."""
 
     reason = Reason.IN_USE
     temporary = True
@@ -189,11 +198,11 @@ class InUse(CacheError):
 
 
 class NotWanted(CacheError):
-    """Readahead that gave up its place in the queue before it was asked for; nobody waits for it."""
+    """A readahead request left the queue before it was sent. No reader waits for it."""
 
 
 class DiskFull(CacheError):
-    """The cache disk has no room."""
+    """The cache disk is full."""
 
     reason = Reason.DISK_FULL
     temporary = True
@@ -201,26 +210,26 @@ class DiskFull(CacheError):
 
 
 class CacheDiskFailed(CacheError):
-    """The cache disk answers with errors."""
+    """The cache disk returns errors."""
 
     reason = Reason.CACHE_DISK_FAILED
     temporary = True
 
 
 class VolumeCode(StrEnum):
-    """Outcomes of a volume request, named like gRPC's status codes, which the kubelet acts upon."""
+    """Outcomes of a volume request, named like the gRPC status codes that the kubelet handles."""
 
     INVALID_ARGUMENT = "INVALID_ARGUMENT"
     NOT_FOUND = "NOT_FOUND"
     ALREADY_EXISTS = "ALREADY_EXISTS"  # the target holds another dataset
     PERMISSION_DENIED = "PERMISSION_DENIED"
     ABORTED = "ABORTED"  # an unpublish overtook the call
-    UNAVAILABLE = "UNAVAILABLE"  # not yet: the kubelet asks again
+    UNAVAILABLE = "UNAVAILABLE"  # the kubelet retries
     INTERNAL = "INTERNAL"  # a mount failed
 
 
 class VolumeError(SidecarError):
-    """A volume request of the kubelet ends with this code and sentence; the sentence becomes an event of the pod."""
+    """A volume request of the kubelet fails with this code and message. The message becomes an event of the pod."""
 
     reason = Reason.MOUNT_FAILED
 
@@ -237,7 +246,7 @@ class KeeperUnavailable(SidecarError):
 
 
 class MountError(SidecarError):
-    """A mount, unmount or look at a mount failed. ``errno`` is the system call's."""
+    """A mount, an unmount or an inspection of a mount failed. ``errno`` is that of the system call."""
 
     reason = Reason.MOUNT_FAILED
 
@@ -247,22 +256,22 @@ class MountError(SidecarError):
 
 
 class ServeError(SidecarError):
-    """A FUSE server did not come up, or the keeper was asked for something that it cannot serve."""
+    """A FUSE server did not start, or the keeper cannot serve the request."""
 
     reason = Reason.MOUNT_FAILED
 
 
 class MountRefused(SidecarError):
-    """The commands `stoker mount` or `stoker umount` cannot do what was asked.
+    """A command `stoker mount` or `stoker umount` failed.
 
-    The sentence is all that its user sees.
+    The user sees the message only.
     """
 
     reason = Reason.MOUNT_FAILED
 
 
 class TakeoverFailed(SidecarError):
-    """Two keepers could not agree who holds the mounts; the one that raises holds none, and starts anew."""
+    """Two keepers failed to agree on the owner of the mounts. The one that raises owns none and restarts."""
 
     temporary = True
 
@@ -275,7 +284,17 @@ class FsError(SidecarError):
         self.errno = code
 
 
+class ReaderUnavailable(SidecarError):
+    """No reader answers now. The keeper starts one for each request."""
+
+    temporary = True
+
+
+class ReadRefused(SidecarError):
+    """A reader cannot execute the request, now or later. The message has the reason."""
+
+
 class FetcherUnavailable(SidecarError):
-    """The fetcher's socket is not there or its connection broke; the fetcher is started again by the keeper."""
+    """The fetcher's socket is missing or its connection broke. The keeper restarts the fetcher."""
 
     temporary = True

@@ -14,7 +14,7 @@ async def in_thread(work: Callable[P, T], *arguments: P.args, **options: P.kwarg
 
 
 async def to_its_end(running: "asyncio.Future[T]", hurry: Callable[[], object] = lambda: None) -> T:
-    """Return the result of what runs in a thread.
+    """Return the result of a task that runs in a thread.
 
     Cancelled, it calls ``hurry``, waits until the thread is done and raises CancelledError.
     """
@@ -24,5 +24,5 @@ async def to_its_end(running: "asyncio.Future[T]", hurry: Callable[[], object] =
         hurry()
         await asyncio.wait([running])
         if not running.cancelled():
-            running.exception()  # taken note of: whoever waited is gone
+            running.exception()  # retrieve it, since the waiting caller is gone
         raise

@@ -1,4 +1,4 @@
-"""A fetcher for the tests of the agent: only listens, keeps what it was told, and says what the test wants."""
+"""A fetcher for the tests of the agent: it only listens, records its requests, and reports as the test sets."""
 
 import asyncio
 import contextlib
@@ -34,11 +34,11 @@ class FetcherForAgent:
         self._watchers: dict[asyncio.StreamWriter, int] = {}
 
     async def start(self, socket: Path) -> None:
-        """Listen; a socket file that another one left is replaced."""
+        """Listen. Replace the socket file of an earlier one."""
         self._server = await asyncio.start_unix_server(self._connected, path=str(socket))
 
     async def stop(self) -> None:
-        """Stop listening and break every connection, as a killed fetcher does; returns when all are closed."""
+        """Stop listening and break every connection, as a killed fetcher does. Return when all are closed."""
         if self._server is not None:
             self._server.close()
         for writer in self._open:
@@ -46,7 +46,7 @@ class FetcherForAgent:
         await eventually(lambda: not self._open)
 
     def say(self, progress: Progress) -> None:
-        """Send progress to every watcher, now and at a watch to come."""
+        """Send progress to every watcher, now and at later watches."""
         self._progress = progress
         for writer, number in self._watchers.items():
             writer.write(encode_reply(number, progress))

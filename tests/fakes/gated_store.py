@@ -1,4 +1,4 @@
-"""An object store in memory whose answers a test lets go one by one."""
+"""An object store in memory whose answers a test releases one by one."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,14 +13,14 @@ from tests.support.waiting import eventually
 
 @dataclass
 class GatedStore(MemoryStore):
-    """A store whose answers wait until they are let go."""
+    """A store whose answers wait for their release."""
 
     gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
     waiting: int = 0
 
     @asynccontextmanager
     async def get_range(self, path: str, offset: int, length: int, **more: Any) -> AsyncIterator[Body]:
-        """Answer once it is let go."""
+        """Answer after the release."""
         self.waiting += 1
         try:
             await self.gate.acquire()
@@ -30,13 +30,13 @@ class GatedStore(MemoryStore):
             yield body
 
     async def let_go(self, count: int) -> None:
-        """Let some answers go, and wait until they went."""
+        """Release some answers, and wait until they are sent."""
         came = len(self.gets)
         for _ in range(count):
             self.gate.release()
         await eventually(lambda: len(self.gets) == came + count)
 
     def let_all_go(self) -> None:
-        """Let all answers go from now on."""
+        """Release all answers from now on."""
         for _ in range(1000):
             self.gate.release()

@@ -1,10 +1,10 @@
-"""An API server in memory, behind the same interface as the real client.
+"""An API server in memory, with the interface of the real client.
 
-tests/contract/stoker_kube holds both to one behaviour.
+tests/contract/stoker_kube checks that both behave the same.
 
-Kept: resourceVersions, generations, UIDs, finalizers, the status subresource, label and field selectors, patches,
-server-side apply by field manager (lists are replaced whole), watches with resume and 410. Left out: admission,
-defaulting, pruning, garbage collection by ownerReferences and controllers.
+Implemented: resourceVersions, generations, UIDs, finalizers, the status subresource, label and field selectors,
+patches, server-side apply by field manager (lists are replaced whole), watches with resume and 410. Not implemented:
+admission, defaulting, pruning, garbage collection by ownerReferences and controllers.
 """
 
 import asyncio
@@ -19,8 +19,7 @@ from typing import Any, cast
 import jsonpatch
 
 from stoker_kube.api import MERGE, Kube, Listing, Object, PatchBody, PatchType, Propagation
-from stoker_kube.client import namespace_of, typed
-from stoker_kube.encoding import apply_body
+from stoker_kube.client import apply_body, namespace_of, typed
 from stoker_kube.errors import AlreadyExists, Conflict, Expired, KubeError, NotFound, Unauthorized
 from stoker_kube.resources import (
     ADMISSION_CHECKS,
@@ -52,7 +51,7 @@ class _Change:
 
 
 class FakeKube:
-    """Holds objects; every returned object is a copy."""
+    """Holds objects. Every returned object is a copy."""
 
     def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._clock = clock
@@ -71,18 +70,18 @@ class FakeKube:
         self.ended_tokens: set[str] = set()
         self.subresource_answers: dict[tuple[str, str], Callable[[str, str, Object], Object]] = {}
 
-    # What tests do to the server.
+    # Controls for tests.
 
     def fail_next(self, verb: str, kind: Kind | None, error: KubeError) -> None:
-        """Have the next request of that verb (and kind) raise ``error``."""
+        """Make the next request of that verb (and kind) raise ``error``."""
         self._faults.append((verb, kind, error))
 
     def refuse(self, verb: str, kind: Kind, error: KubeError) -> None:
-        """Have every request of that verb and kind raise ``error`` from now on."""
+        """Make every request of that verb and kind raise ``error`` from now on."""
         self._refused[(verb, kind)] = error
 
     def allow(self, verb: str, kind: Kind) -> None:
-        """Take back ``refuse``."""
+        """Revert ``refuse``."""
         del self._refused[(verb, kind)]
 
     def break_connections(self) -> None:
@@ -97,7 +96,7 @@ class FakeKube:
         self.break_connections()
 
     def objects(self, kind: Kind) -> list[Object]:
-        """Return all objects of a kind, with no request counted."""
+        """Return all objects of a kind, without counting a request."""
         return [copy.deepcopy(item) for _, item in sorted(self._objects.get(kind, {}).items())]
 
     # The interface.
@@ -136,7 +135,7 @@ class FakeKube:
 
     async def apply(self, kind: Kind, body: Object, *, field_manager: str, subresource: str = "") -> Object:
         self._admit("patch", kind)
-        body = json.loads(apply_body(body))  # as it arrives
+        body = json.loads(apply_body(body))  # when it is called
         name, namespace = body["metadata"]["name"], namespace_of(body)
         key = (namespace, name)
         owned = (kind, key, field_manager, subresource)
@@ -204,7 +203,7 @@ class FakeKube:
         if position < self._compacted:
             raise Expired(410, "Expired", f"resourceVersion {resource_version} is too old")
         while connection == self._connection:
-            changed = self._changed  # taken before the look, so that no change falls between
+            changed = self._changed  # taken before the check, so that no change is missed in between
             pending = [change for change in self._history if change.version > position]
             for change in pending:
                 position = change.version
@@ -289,7 +288,7 @@ class FakeKube:
 
 
 class _Bearer:
-    """The reads that are made with another's token."""
+    """The reads with a different token."""
 
     def __init__(self, kube: FakeKube, token: str) -> None:
         self._kube = kube
@@ -324,7 +323,7 @@ def _selected(item: Object, namespace: str, label_selector: str, field_selector:
 
 
 def _event(change: _Change, kind: Kind, scope: tuple[str, str, str]) -> Object | None:
-    """Return the event as a watcher of that scope sees it: what enters or leaves a selector is added or deleted."""
+    """Return the event for a watcher of that scope: an object that enters or leaves a selector is added or deleted."""
     if change.kind != kind:
         return None
     before = change.before is not None and _selected(change.before, *scope)
@@ -336,7 +335,7 @@ def _event(change: _Change, kind: Kind, scope: tuple[str, str, str]) -> Object |
 
 
 def _scoped(kind: Kind, before: Object, after: Object, subresource: str) -> Object:
-    """Limit a write to its part: one to ``status`` changes nothing else, one to the object leaves its status."""
+    """Limit a write to its part: one to ``status`` changes only that, one to the object keeps its status."""
     after["metadata"] = after["metadata"] | {
         field: before["metadata"][field] for field in ("uid", "creationTimestamp", "resourceVersion")
     }
@@ -360,7 +359,7 @@ def _same(before: Object, after: Object) -> bool:
 
 
 def _merge(target: Object, patch: Object) -> None:
-    """Merge a patch into the target, as RFC 7386 says."""
+    """Merge a patch into the target, as in RFC 7386."""
     for field, value in patch.items():
         if value is None:
             target.pop(field, None)
@@ -373,7 +372,7 @@ def _merge(target: Object, patch: Object) -> None:
 
 
 def _give_up(target: Any, was: Any, now: Any) -> None:
-    """Remove the fields that this manager applied before and does not apply now."""
+    """Remove the fields that this manager applied before but not now."""
     if not (isinstance(target, dict) and isinstance(was, dict) and isinstance(now, dict)):
         return
     for field, value in was.items():

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from stoker_sidecar.errors import ObjectGone, SourceChanged, SourceError
-from stoker_sidecar.store.base import Body, in_chunks
-from stoker_sidecar.store.core.object_checksum import Checksum
+from stoker_sidecar.store.base import Body, OnWait, in_chunks, no_matter
+from stoker_sidecar.store.core.object_checksum import Checksum, multipart_checksum
 from stoker_sidecar.version.objects import ListedObject
 
 _CHUNK = 64 * 1024
@@ -16,7 +16,7 @@ _CHUNK = 64 * 1024
 
 @dataclass(frozen=True)
 class Get:
-    """One GET that the store was asked for."""
+    """One GET of the store."""
 
     path: str
     offset: int
@@ -28,23 +28,39 @@ def md5_etag(content: bytes) -> str:
     return hashlib.md5(content, usedforsecurity=False).hexdigest()
 
 
+def multipart_etag(part_size: int) -> Callable[[bytes], str]:
+    """Return the function for the ETag of an S3 object in parts of ``part_size`` bytes."""
+
+    def etag(content: bytes) -> str:
+        parts = [content[start : start + part_size] for start in range(0, len(content), part_size)] or [b""]
+        return f"{md5_etag(b''.join(bytes.fromhex(md5_etag(part)) for part in parts))}-{len(parts)}"
+
+    return etag
+
+
 @dataclass
 class MemoryStore:
     """An ObjectStore that keeps its objects in memory.
 
-    ``put`` and ``delete`` change the source; ``fail`` queues errors for the next requests. ``mangle`` spoils the
-    bodies, ``states`` tells the checksum that the store keeps of a content, or None.
+    ``put`` and ``delete`` change the source. ``fail`` queues errors for the next requests. ``mangle`` corrupts the
+    bodies. ``states`` returns the stored checksum of a content, or None. ``part_size`` is the answer to a HEAD of the
+    first part. 0 means a store without parts. ``heads`` has the paths of HEADs.
     """
 
-    # Path -> content, mtime_ns. Not in its repr, which asyncio's debug mode makes of what a slow callback has.
+    # Path -> content, mtime_ns. Not in its repr, because asyncio's debug mode prints a slow callback's arguments.
     objects: dict[str, tuple[bytes, int]] = field(default_factory=dict, repr=False)
     gets: list[Get] = field(default_factory=list)
     faults: deque[SourceError] = field(default_factory=deque)
     mangle: Callable[[str, bytes], bytes] = lambda path, data: data
     etag: Callable[[bytes], str] = md5_etag
     states: Callable[[bytes], Checksum | None] = lambda content: None
+    part_size: int = 0
+    heads: list[str] = field(default_factory=list)
     closed: bool = False
-    versions: dict[str, bytes] | None = field(default=None, repr=False)  # by path and id; None: the store keeps none
+    # by path and ID; None: the store has no versions
+    versions: dict[str, bytes] | None = field(default=None, repr=False)
+    # by function and content: the MD5 of a large object for each GET of a piece would be most of a test's time
+    _etags: dict[tuple[Callable[[bytes], str], bytes], str] = field(default_factory=dict, repr=False)
 
     def put(self, path: str, content: bytes, mtime_ns: int = 0) -> None:
         """Create or replace an object."""
@@ -53,32 +69,24 @@ class MemoryStore:
             self.versions[f"{path}?{len(self.versions)}"] = content
 
     def delete(self, path: str) -> None:
-        """Delete an object. Raises KeyError when it is not there."""
+        """Delete an object. Raises KeyError if it does not exist."""
         del self.objects[path]
 
     def fail(self, error: SourceError, times: int = 1) -> None:
-        """Have the next ``times`` requests raise this error."""
+        """Make the next ``times`` requests raise this error."""
         self.faults.extend([error] * times)
 
-    async def list(self) -> AsyncIterator[Sequence[ListedObject]]:
-        """Yield one page of all objects."""
+    async def list(self, waits: OnWait = no_matter) -> AsyncIterator[Sequence[ListedObject]]:
+        """Yield one page with all objects."""
         self._fault()
         yield [
-            ListedObject(path.encode(), len(content), mtime_ns, self.etag(content), self._latest(path))
+            ListedObject(path.encode(), len(content), mtime_ns, self._etag_of(content), self._latest(path))
             for path, (content, mtime_ns) in self.objects.items()
         ]
 
     @asynccontextmanager
     async def get_range(
-        self,
-        path: str,
-        offset: int,
-        length: int,
-        *,
-        if_match: str,
-        version_id: str = "",
-        whole: bool = False,
-        ahead: int = 0,
+        self, path: str, offset: int, length: int, *, if_match: str, version_id: str = "", whole: bool = False
     ) -> AsyncIterator[Body]:
         """See ObjectStore."""
         self.gets.append(Get(path, offset, length))
@@ -88,10 +96,17 @@ class MemoryStore:
 
     async def checksum(self, path: str, *, if_match: str, version_id: str = "") -> Checksum | None:
         """See ObjectStore."""
+        self.heads.append(path)
         return self.states(self._content(path, if_match, version_id))
 
+    async def multipart_checksum(self, path: str, size: int, *, if_match: str, version_id: str = "") -> Checksum | None:
+        """See ObjectStore."""
+        self.heads.append(path)
+        length = len(self._content(path, if_match, version_id))
+        return multipart_checksum(if_match, size, {"content-length": str(min(self.part_size or length, length))})
+
     async def aclose(self) -> None:
-        """Note that it was closed."""
+        """Record that it was closed."""
         self.closed = True
 
     def _latest(self, path: str) -> str:
@@ -100,13 +115,21 @@ class MemoryStore:
 
     def _content(self, path: str, if_match: str, version_id: str = "") -> bytes:
         self._fault()
-        known = {f"{name}?": content for name, (content, _) in self.objects.items()} | (self.versions or {})
-        content = known.get(f"{path}?{version_id}")
+        if version_id:
+            content = (self.versions or {}).get(f"{path}?{version_id}")
+        else:
+            content, _ = self.objects.get(path, (None, 0))
         if content is None:
             raise ObjectGone(f"{path} was deleted after the listing: refresh the Dataset")
-        if if_match and if_match != self.etag(content):
-            raise SourceChanged(f"{path} is no longer the object that was listed: refresh the Dataset")
+        if if_match and if_match != self._etag_of(content):
+            raise SourceChanged(f"{path} has changed since it was listed: refresh the Dataset")
         return content
+
+    def _etag_of(self, content: bytes) -> str:
+        key = (self.etag, content)
+        if key not in self._etags:
+            self._etags[key] = self.etag(content)
+        return self._etags[key]
 
     def _fault(self) -> None:
         if self.faults:

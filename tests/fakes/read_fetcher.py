@@ -1,6 +1,6 @@
 """A fetcher for the tests of the read side.
 
-Speaks the real protocol on a real socket, and brings what it is told to.
+It uses the real protocol on a real socket, and fetches what its ``answer`` sets.
 """
 
 import socketserver
@@ -34,11 +34,11 @@ class _Connection(socketserver.StreamRequestHandler):
             try:
                 self.wfile.write(encode_reply(number, server.answer(request)))
             except OSError:
-                return  # the asking server was killed
+                return  # the requesting server was killed
 
 
 class FetcherForReads:
-    """A context manager. ``answer`` may be changed at any time; ``asked`` has every read request."""
+    """A context manager. ``answer`` may be changed at any time. ``asked`` has every read request."""
 
     def __init__(self, path: Path, answer: Answer) -> None:
         self.answer = answer
@@ -51,11 +51,11 @@ class FetcherForReads:
 
     @property
     def followers(self) -> int:
-        """How many file-system servers follow repairs."""
+        """The number of file-system servers that follow repairs."""
         return len(self._server.followers)
 
     def repaired(self, ino: int) -> None:
-        """Tell every file-system server that follows that a file was repaired."""
+        """Report the repair of a file to every file-system server that follows."""
         for number, follower in self._server.followers:
             follower.write(encode_reply(number, Repaired(ino)))
 
@@ -73,5 +73,5 @@ class FetcherForReads:
 
 
 def fails(code: int, message: str) -> Answer:
-    """Answer every request with this failure, as a fetcher that cannot."""
+    """Answer every request with this failure."""
     return lambda request: Failed(code, message)

@@ -1,4 +1,4 @@
-"""Label and field selectors, as far as Stoker and its tests write them."""
+"""The subset of label and field selectors that Stoker and its tests use."""
 
 import re
 from collections.abc import Mapping
@@ -8,12 +8,12 @@ _SET = re.compile(r"^(?P<key>\S+)\s+(?P<op>in|notin)\s+\((?P<values>[^)]*)\)$")
 
 
 def matches_labels(labels: Mapping[str, str], selector: str) -> bool:
-    """Tell whether the labels match a selector such as ``a=b,c!=d,e,!f,g in (h,i)``."""
+    """Return True if the labels match a selector such as ``a=b,c!=d,e,!f,g in (h,i)``."""
     return all(_one(labels, part) for part in re.split(r",(?![^(]*\))", selector) if part.strip())
 
 
 def matches_fields(item: Mapping[str, Any], selector: str) -> bool:
-    """Tell whether an object matches ``metadata.name=x,status.phase!=Failed``; an absent field is empty."""
+    """Return True if an object matches ``metadata.name=x,status.phase!=Failed``. An absent field is empty."""
     for part in (part for part in selector.split(",") if part):
         found = re.match(r"^([^=!]+)(!)?==?(.*)$", part)
         assert found is not None, f"no selector: {part}"

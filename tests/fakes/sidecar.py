@@ -1,25 +1,27 @@
-"""A scripted sidecar: answers its NodeCache as a real one would, with figures that the test sets."""
+"""A scripted sidecar: updates its NodeCache as a real one would, with figures that the test sets."""
 
 import asyncio
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
 from stoker_api import names
-from stoker_api.node_dataset import NodeDataset
-from stoker_api.node_storage import MountPhase, NodeMount
-from stoker_api.node_workload import NodeWorkload
-from stoker_api.nodecache import (
+from stoker_api.datasets.origin import NodeOrigin
+from stoker_api.goodput import EndedPod
+from stoker_api.node_caches.node_dataset import NodeDataset
+from stoker_api.node_caches.node_dataset_status import (
+    FailingReads,
     ListingResult,
-    NodeCache,
-    NodeCacheSpec,
-    NodeCacheStatus,
     NodeDatasetStatus,
     NodeError,
     NodePhase,
     OlderVersionStatus,
 )
-from stoker_api.origin import NodeOrigin
-from stoker_api.tuning import NodeProfile, NodeRuleFigures
+from stoker_api.node_caches.node_storage import MountPhase, NodeMount
+from stoker_api.node_caches.node_workload import NodeWorkload
+from stoker_api.node_caches.nodecache import NodeCache, NodeCacheSpec
+from stoker_api.node_caches.nodecache_status import NodeCacheStatus
+from stoker_api.profiles.tuning import NodeProfile, NodeRuleFigures
 from stoker_kube.api import Kube
 from stoker_kube.resources import NODE_CACHES, NODES, PODS
 from stoker_kube.watch import EventType, watch
@@ -37,26 +39,30 @@ READY = [{"type": "Ready", "status": "True"}]
 
 
 class FakeSidecar:
-    """One node's sidecar. Change its fields, then ``await report()``; specs that arrive are answered by ``run``."""
+    """One node's sidecar. Change its fields, then ``await report()``. ``run`` answers new specs."""
 
     def __init__(self, kube: Kube, node: str, namespace: str) -> None:
         self._kube = kube
         self.node = node
         self.namespace = namespace
+        digest = sha256(node.encode()).digest()
+        self.ip = f"10.{digest[0]}.{digest[1]}.{digest[2]}"  # resourceVersion of its pod
         self.cache: NodeCache | None = None
         self.answers = True  # whether listings are answered
-        self.share = 0.0  # of each eager dataset that is on disk
-        self.older_share = 0.0  # of each older version that it is to fetch
-        self.version = VERSION  # what a listing finds
-        self.error: NodeError | None = None  # what a listing fails with
+        self.share = 0.0  # local share of each eager dataset
+        self.older_share = 0.0  # local share of each older version in its plan
+        self.version = VERSION  # result of a listing
+        self.error: NodeError | None = None  # error of a listing
+        self.failing_reads: FailingReads | None = None  # of each dataset
         self.mounts: dict[str, NodeMount] = {}  # by pod
         self.workloads: tuple[NodeWorkload, ...] = ()
+        self.ended: tuple[EndedPod, ...] = ()
         self.profiles: tuple[NodeProfile, ...] = ()
         self.figures: tuple[NodeRuleFigures, ...] = ()
         self.origins: tuple[NodeOrigin, ...] = ()
-        self.cleaned: list[str] = []  # UIDs of what it was made to delete
+        self.cleaned: list[str] = []  # UIDs of deleted data
         self._disk: dict[str, NodeDatasetStatus] = {}
-        self._writing = asyncio.Lock()  # one status at a time, as a sidecar does: the older of two must not come last
+        self._writing = asyncio.Lock()  # one status at a time, as in a sidecar, so that an older one is never last
 
     async def join(self, **labels: str) -> None:
         """Make the Node and a ready sidecar pod on it."""
@@ -72,7 +78,8 @@ class FakeSidecar:
         container = {"name": "sidecar", "image": "none"}
         spec: dict[str, Any] = {"nodeName": self.node, "containers": [container]}
         await self._kube.create(PODS, {"metadata": meta, "spec": spec})
-        status = {"status": {"phase": "Running", "conditions": READY}}
+        ips = {"podIP": self.ip, "podIPs": [{"ip": self.ip}]}
+        status = {"status": {"phase": "Running", "conditions": READY} | ips}
         await self._kube.patch(PODS, str(meta["name"]), status, self.namespace, subresource="status")
 
     async def _make_node(self, labels: Mapping[str, str]) -> None:
@@ -80,7 +87,7 @@ class FakeSidecar:
         await self._kube.patch(NODES, self.node, {"status": {"conditions": READY}}, subresource="status")
 
     async def register_again(self, **labels: str) -> None:
-        """Lose the Node and the NodeCache that belongs to it, and make the Node anew; the disk stays."""
+        """Delete the Node and its NodeCache, and make the Node again. The disk stays."""
         await self._kube.delete(NODES, self.node)
         self.cache = None
         await self._kube.delete(NODE_CACHES, self.node)  # as the garbage collector does
@@ -95,7 +102,7 @@ class FakeSidecar:
                     await self.report()
 
     def mount(self, dataset: str, pod: str, *, phase: MountPhase = MountPhase.MOUNTED, pod_namespace: str = "") -> None:
-        """Mount the dataset in a pod, of its namespace unless another is named; tell with ``report``."""
+        """Mount the dataset in a pod, by default of its own namespace. ``report`` publishes it."""
         home, _, name = dataset.partition("/")
         self.mounts[pod] = NodeMount(
             volume_id=f"volume-{pod}",
@@ -125,6 +132,7 @@ class FakeSidecar:
             datasets=tuple(self._disk.values()),
             mounts=tuple(self.mounts.values()),
             workloads=self.workloads,
+            ended=self.ended,
             tuning_profiles=self.profiles,
             tuning=self.figures,
             origins=self.origins,
@@ -133,7 +141,7 @@ class FakeSidecar:
         await self._kube.patch(NODE_CACHES, self.node, {"status": status.wire()}, subresource="status")
 
     def _left(self, spec: NodeCacheSpec) -> dict[str, NodeDatasetStatus]:
-        """Return what stays on the disk although the plan does not name it; the rest is cleaned."""
+        """Return the data on the disk that stays outside the plan. The rest is deleted."""
         left = {uid: row for uid, row in self._disk.items() if uid not in {entry.uid for entry in spec.datasets}}
         kept = [uid for uid in left if spec.keep_unlisted or uid in spec.keep]
         self.cleaned += left.keys() - kept
@@ -144,10 +152,11 @@ class FakeSidecar:
         listing = before.listing if before else None
         if entry.listing_id and self.answers and (listing is None or listing.id != entry.listing_id):
             listing = self._list(entry.listing_id)
-        # What is no longer to be fetched stays as it is.
+        # Data outside the fetch plan stays unchanged.
         kept = before.warm_bytes / BYTES if before is not None and before.version == entry.version else 0.0
         share = (self.share if entry.eager else kept) if entry.version else 0.0
         phase = NodePhase.WARM if share == 1.0 else NodePhase.WARMING if entry.eager else NodePhase.IDLE
+        reads = self.failing_reads
         return NodeDatasetStatus(
             namespace=entry.namespace,
             name=entry.name,
@@ -160,10 +169,12 @@ class FakeSidecar:
             warm_files=int(FILES * share),
             warm_bytes=int(BYTES * share),
             listing=listing,
-            # As a sidecar says it: an older version that it fetches is on its disk, too. What no node says that it has,
-            # the operator asks nobody for.
+            # As in a real sidecar: an older version in its plan is on its disk, too. The operator plans no version that
+            # no node reports.
             retained=tuple(sorted({*entry.retain, *(one.version for one in entry.older)})),
             older=tuple(self._older(one.version) for one in entry.older),
+            failing_reads=reads,
+            error=NodeError(reason=reads.reason, message=reads.sentence("reads of pods")) if reads else None,
         )
 
     def _older(self, version: str) -> OlderVersionStatus:

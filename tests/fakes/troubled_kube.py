@@ -1,4 +1,4 @@
-"""A twin API server that refuses, truncates, delays or hangs what it is asked about chosen objects."""
+"""An API server in memory that refuses, truncates, delays or hangs requests about chosen objects."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,17 +14,17 @@ from tests.fakes.kube import FakeKube
 
 @dataclass
 class Trouble:
-    """What happens to requests about some objects; without any field they are answered as ever."""
+    """The fault of requests about some objects. Without any field, the answers are normal."""
 
     concerns: Callable[[str, Kind, str, str, Any], bool]  # verb, kind, namespace, name, body
     error: KubeError | None = None
-    seconds: float = 0.0  # until the answer comes
+    seconds: float = 0.0  # delay of the answer
     hangs: bool = False
-    truncated: bool = False  # it is carried out, and the answer is cut off
+    truncated: bool = False  # the request is executed, and the answer is cut off
     met: int = field(default=0, compare=False)
 
     async def strike(self) -> None:
-        """Do to a request what is before it is carried out."""
+        """Apply the part of the fault that precedes execution."""
         self.met += 1
         if self.hangs:
             await asyncio.Event().wait()
@@ -34,7 +34,7 @@ class Trouble:
 
 
 class TroubledKube(FakeKube):
-    """The twin. Reads of many objects, lists and watches, are never in trouble: those are nobody's object."""
+    """The server in memory. Lists and watches never fail, because they are not about a single object."""
 
     def __init__(self, *troubles: Trouble, **options: Any) -> None:
         super().__init__(**options)

@@ -1,15 +1,17 @@
 """A node in memory for the CSI publisher.
 
-Plan, cache disk, mounts and keeper that do as told and remember what was asked.
+Plan, cache disk, mounts and keeper obey and record their requests.
 """
 
+import errno
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stoker_api.dataset_source import Source
-from stoker_api.node_dataset import NodeDataset
-from stoker_api.nodecache import NodeDatasetStatus
+from stoker_api.datasets.dataset_source import Source
+from stoker_api.node_caches.node_dataset import NodeDataset
+from stoker_api.node_caches.node_dataset_status import NodeDatasetStatus
 from stoker_sidecar.errors import KeeperUnavailable, MountError
 from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.volumes.core.publish import PublishRequest, VersionKey, VersionOnDisk
@@ -26,7 +28,7 @@ def node_dataset(**fields: object) -> NodeDataset:
 
 
 def dataset_status(**fields: object) -> NodeDatasetStatus:
-    """Make a status that says how far the node is with it."""
+    """Make a status with the node's progress of it."""
     return NodeDatasetStatus.model_validate({"namespace": "vision", "name": "imagenet", "uid": UID} | fields)
 
 
@@ -47,7 +49,7 @@ def publish_request(pod: str = "trainer-0", **fields: Any) -> PublishRequest:
 
 @dataclass
 class Clock:
-    """Seconds that pass only when told to."""
+    """A clock that advances only on request."""
 
     now: float = 1000.0
 
@@ -57,9 +59,9 @@ class Clock:
 
 @dataclass
 class FakePlan:
-    """A plan in memory with a ``script``: what happens at each wait, in order; then the clock goes to the deadline.
+    """A plan in memory with a ``script``: the event at each wait, in order. Then the clock jumps to the deadline.
 
-    ``kept``: the versions that the fetcher has confirmed to keep; None for all that it is asked to.
+    ``kept`` has the versions that the fetcher has confirmed to keep. None means all requested ones.
     """
 
     clock: Clock
@@ -106,7 +108,7 @@ class FakeVersions:
 
 @dataclass
 class FakeKeeper:
-    """Serves at once; ``served`` holds what runs now."""
+    """Serves at once. ``served`` has the running servers."""
 
     served: dict[tuple[str, str], Path] = field(default_factory=dict)
     refuses: bool = False
@@ -122,9 +124,9 @@ class FakeKeeper:
 
 @dataclass
 class FakeOverlays:
-    """Overlays in memory: ``begin`` asks for a layer, the test says when it is built by adding to ``ready``.
+    """Overlays in memory: ``begin`` requests a layer, and the test adds to ``ready`` when it is built.
 
-    ``shown`` holds what is mounted now.
+    ``shown`` has the current mounts.
     """
 
     ready: set[VersionKey] = field(default_factory=set)
@@ -176,11 +178,18 @@ class FakeMounts:
     followed: list[str] = field(default_factory=list)
     refuses: bool = False
     refuses_over_dead: bool = False
+    refuses_layers: bool = False  # overlays of native mounts
+    code: int = errno.EPERM  # of refusals
+    old_modes: set[str] = field(default_factory=set)  # of older layers that pods still use
+    read_only: set[Path] = field(default_factory=set)  # targets that cannot be made writable
 
-    def bind(self, source: Path, target: Path, root: Path | None = None) -> None:
-        if self.refuses or (self.refuses_over_dead and target in self.dead):
-            raise MountError(1, f"showing {source} at {target}: Operation not permitted")
+    def bind(self, source: Path, target: Path, root: Path | None = None, scratch: Path | None = None) -> None:
+        over_dead = self.refuses_over_dead and target in self.dead
+        if self.refuses or over_dead or (self.refuses_layers and scratch is not None):
+            raise MountError(self.code, f"showing {source} at {target}: {os.strerror(self.code)}")
         self.stacks.setdefault(target, []).append(source)
+        if scratch is not None:
+            self.read_only.add(target)
         self.dead.discard(target)
 
     def unmount_all(self, target: Path) -> int:
@@ -192,6 +201,9 @@ class FakeMounts:
 
     def show_in_pod(self, pod_uid: str, target: Path) -> None:
         self.followed.append(pod_uid)
+
+    def old_modes_in_pod(self, pod_uid: str, target: Path) -> frozenset[str]:
+        return frozenset(self.old_modes)
 
     def is_dead(self, target: Path) -> bool:
         return target in self.dead

@@ -8,14 +8,15 @@ from uuid import uuid4
 import pytest
 
 from tests.support.apiserver import ApiServer, LocalControlPlane
+from tests.support.kinds import NAMESPACES
 
 FOLDER = Path(__file__).parent
-# Few tests that take a minute and more each: begun late, one would run on while no other worker has anything left.
-_LONGEST = ("test_live_training.py", "test_mount_adaptive.py")
+# A few tests take more than a minute each. Started late, one would run on while all other workers are idle.
+_LONGEST = ("test_live_training.py",)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest files, then those of many tests, for workers of which each takes the next file."""
+    """Start with the longest files, then those with many tests, because each worker takes the next file."""
     tests = Counter(item.path for item in items)
     here = [item for item in items if item.path.is_relative_to(FOLDER)]
     here.sort(key=lambda item: (item.path.name not in _LONGEST, -tests[item.path], str(item.path)))
@@ -24,7 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """Run etcd and kube-apiserver on loopback with Stoker's CRDs established; about 8 s, once a session.
+    """Run etcd and kube-apiserver on loopback with Stoker's CRDs established. It takes about 8 s, once per session.
 
     Yields an ``ApiServer``: ``.kubeconfig`` (Path, administrator), ``await apiserver.client()`` (an administrator's
     KubeClient, an asynchronous context manager), ``.kubectl(*words)``, ``.url`` and ``.token``. There are no
@@ -38,7 +39,17 @@ def apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 
 @pytest.fixture
 def namespace(apiserver: ApiServer) -> str:
-    """Make a namespace of this test's own, left behind with the server."""
+    """Make a namespace for this test. It stays with the server."""
+    return _new_namespace(apiserver)
+
+
+@pytest.fixture(scope="module")
+def shared_namespace(apiserver: ApiServer) -> str:
+    """Make a namespace for the tests of a module that create no objects in it."""
+    return _new_namespace(apiserver)
+
+
+def _new_namespace(apiserver: ApiServer) -> str:
     name = f"test-{uuid4().hex[:10]}"
-    apiserver.kubectl("create", "namespace", name)
+    apiserver.create(NAMESPACES, name)
     return name

@@ -1,4 +1,4 @@
-"""The committed CSI stubs are those that protoc makes of the .proto files."""
+"""The committed CSI stubs equal protoc's output for the .proto files."""
 
 from pathlib import Path
 

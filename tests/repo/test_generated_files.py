@@ -1,4 +1,4 @@
-"""Generated files are the ones that the code of today would generate."""
+"""Generated files equal the output of the current code."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ import pytest
 
 from stoker_api.schema import crds, render
 from stoker_tuning.documents.reference import reference
+from tools.rooms import PAGE, page
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -17,4 +18,8 @@ def test_crds_are_current(folder: str, name: str, document: dict[str, object]) -
 
 
 def test_the_page_on_rules_is_current() -> None:
-    assert (ROOT / "docs" / "RULES.md").read_text(encoding="utf-8") == reference(), "stale: run `make rules`"
+    assert (ROOT / "docs" / "reference/rules.md").read_text(encoding="utf-8") == reference(), "stale: run `make rules`"
+
+
+def test_the_page_of_packages_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "stale: run `make rooms`"

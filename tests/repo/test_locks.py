@@ -1,6 +1,6 @@
-"""The locked requirements hold every file by its hash, and what pyproject.toml asks for.
+"""The locked requirements have a hash for every file, and include the requirements of pyproject.toml.
 
-`make lock` makes them anew.
+`make lock` creates them.
 """
 
 import re
@@ -18,12 +18,13 @@ LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
 GROUPS: dict[str, list[str]] = PROJECT["dependency-groups"]
-RUNTIME = [*PROJECT["project"]["dependencies"], *EXTRAS["operator"], *EXTRAS["sidecar"]]
+RUNTIME = [*PROJECT["project"]["dependencies"], *EXTRAS["operator"], *EXTRAS["sidecar"], *EXTRAS["tracing"]]
 ASKED_FOR = {
     "build": [*PROJECT["build-system"]["requires"], *GROUPS["build"]],
+    "cli": [*PROJECT["project"]["dependencies"], *EXTRAS["dashboard"]],
     "clients": GROUPS["clients"],
-    "dev": [*RUNTIME, *GROUPS["dev"], *GROUPS["demo"], *GROUPS["bench"]],
-    "image": RUNTIME,
+    "dev": [*RUNTIME, *EXTRAS["dashboard"], *GROUPS["dev"], *GROUPS["demo"], *GROUPS["bench"], *GROUPS["docs"]],
+    "image": [*RUNTIME, *EXTRAS["dashboard"]],
     "trainer": GROUPS["trainer"],
 }
 PINNED = re.compile(r"([A-Za-z0-9._-]+)(?:\[([a-z0-9, -]+)\])?==([A-Za-z0-9.!+]+)((?: --hash=sha256:[0-9a-f]{64})+)")
@@ -42,7 +43,7 @@ def versions(path: Path) -> dict[str, str]:
 
 
 def extras(path: Path) -> dict[str, set[str]]:
-    """Return the extras with which each package stands in a lock."""
+    """Return the extras of each package in a lock."""
     found = filter(None, map(PINNED.fullmatch, requirements(path)))
     return {
         canonicalize_name(line[1]): set(filter(None, (line[2] or "").replace(" ", "").split(","))) for line in found
@@ -68,7 +69,7 @@ def test_a_lock_satisfies_what_the_project_asks_for(name: str, asked_for: list[s
 
 
 def test_extras_that_packages_ask_for_are_named_in_the_lock() -> None:
-    """pip 23 looks for `coverage[toml]` apart from `coverage`, finds its newest release, and refuses the whole lock."""
+    """pip 23 resolves `coverage[toml]` apart from `coverage`, finds its newest release, and refuses the whole lock."""
     locked = extras(ROOT / "requirements" / "dev.txt")
     asked = [Requirement(text) for name in locked for text in metadata.requires(name) or ()]
     wanted = [one for one in asked if one.extras and (one.marker is None or one.marker.evaluate({"extra": ""}))]
@@ -78,7 +79,7 @@ def test_extras_that_packages_ask_for_are_named_in_the_lock() -> None:
 
 def test_a_package_has_the_same_version_in_every_lock() -> None:
     seen: dict[str, set[str]] = {}
-    together = [path for path in LOCKS if path.stem != "trainer"]  # which has an environment of its own
+    together = [path for path in LOCKS if path.stem != "trainer"]  # it has a separate environment
     for name, version in (pair for path in together for pair in versions(path).items()):
         seen.setdefault(name, set()).add(version)
     assert not {name: found for name, found in seen.items() if len(found) > 1}

@@ -1,4 +1,4 @@
-"""Names and docstrings: a class name stands once, files of a room differ in name, docstrings say what a thing is."""
+"""Names and docstrings: class names are unique, file names of a room differ, docstrings say what a thing is."""
 
 import ast
 from collections import defaultdict
@@ -8,13 +8,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCE_ROOTS = ("orders", "tuning", "crds", "kube", "operator", "sidecar", "cli", "client")
-ROOMS = sorted(path for path in (ROOT / "sidecar" / "stoker_sidecar").iterdir() if (path / "__init__.py").exists())
+SOURCE_ROOTS = ("orders", "tuning", "plugins", "crds", "kube", "operator", "sidecar", "cli", "client")
+SIDECAR = ROOT / "sidecar" / "stoker_sidecar"
+HELPERS = SIDECAR / "helpers"  # each package of it is a process, so a room
+ROOMS = sorted(
+    path.parent for top in (SIDECAR, HELPERS) for path in top.glob("*/__init__.py") if path.parent != HELPERS
+)
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def sources(*roots: str) -> Iterator[Path]:
-    """Our own Python files below the roots; stubs that protoc makes are not ours."""
+    """Stoker's own Python files below the roots, without protoc's stubs."""
     for root in roots:
         yield from (path for path in sorted((ROOT / root).rglob("*.py")) if "pb" not in path.parts)
 

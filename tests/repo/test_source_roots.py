@@ -14,7 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 _PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
-@pytest.mark.parametrize("root", ["operator", "sidecar", "crds", "cli", "kube", "tuning", "client", "orders"])
+@pytest.mark.parametrize(
+    "root", ["operator", "sidecar", "crds", "cli", "kube", "tuning", "plugins", "client", "orders"]
+)
 def test_a_source_root_is_never_a_package(root: str) -> None:
     assert not (ROOT / root / "__init__.py").exists()
 

@@ -1,6 +1,6 @@
 """The agent's part on a node without Kubernetes.
 
-Tells the real fetcher what to hold, and the real keeper what to mount.
+It sends the desired versions to the real fetcher, and mounts to the real keeper.
 """
 
 import shlex
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stoker_api.dataset_source import Source
-from stoker_api.node_dataset import NodeDataset
+from stoker_api.datasets.dataset_source import Source
+from stoker_api.node_caches.node_dataset import NodeDataset
 from stoker_sidecar.version.layout import CachePaths, VersionPaths
 from stoker_sidecar.wire.credentials import AmbientCredentials, Credentials
 from stoker_sidecar.wire.fetcher_protocol import (
@@ -30,13 +30,13 @@ from stoker_sidecar.wire.fetcher_protocol import (
 from tests.support.keeper import SECONDS, Keeper
 from tests.support.waiting import wait_until
 
-# What a keeper needs to run the real fetcher.
+# The settings with which a keeper runs the real fetcher.
 FETCHER = shlex.join([sys.executable, "-m", "stoker_sidecar.fetcher.main", "--floor-bytes=0", "--host-folder=/"])
 
 
 @dataclass(frozen=True)
 class NodeVersion:
-    """A version that the node was told of."""
+    """A version that the node knows."""
 
     uid: str
     source: Source
@@ -52,9 +52,9 @@ class AgentlessNode:
     credentials: Credentials = field(default_factory=AmbientCredentials)
 
     def list_source(self, uid: str, source: Source, listing: str = "1") -> NodeVersion:
-        """Have the source listed; again for another ``listing``.
+        """List the source, and list it again for another ``listing``.
 
-        Nothing is fetched ahead, and nothing is handed out.
+        The fetcher prefetches nothing, and hands nothing out.
         """
         row = self._reach(
             self._dataset(uid, source, listing_id=listing),
@@ -65,20 +65,20 @@ class AgentlessNode:
         return NodeVersion(uid, source, digest, folder)
 
     def hand_out(self, version: NodeVersion) -> None:
-        """Tell the fetcher that this version is wanted, as a restarted fetcher must be."""
+        """Send this version to the fetcher, as after a restart of the fetcher."""
         self._tell(self._configure(self._dataset(version.uid, version.source, version=version.digest)))
 
     def begin_warming(self, version: NodeVersion) -> None:
-        """Have it fetched in the background, until ``hand_out`` says otherwise."""
+        """Fetch it in the background, until a call of ``hand_out``."""
         dataset = self._dataset(version.uid, version.source, version=version.digest, eager=True)
         self._tell(self._configure(dataset))
 
     def remove(self, uid: str) -> None:
-        """Forget the dataset and delete what is here of it."""
+        """Forget the dataset and delete its local files."""
         self._tell(Remove(uid))
 
     def warm(self, version: NodeVersion) -> None:
-        """Have everything fetched; returns when the version is complete on the disk."""
+        """Fetch everything. Return when the version is complete on the disk."""
         self._reach(
             self._dataset(version.uid, version.source, version=version.digest, eager=True),
             lambda row: row["phase"] == "Warm",
@@ -86,7 +86,7 @@ class AgentlessNode:
         wait_until(version.paths.complete.exists)
 
     def mount(self, version: NodeVersion) -> Path:
-        """Have the keeper mount it with FUSE; where."""
+        """Mount it with FUSE through the keeper. Return the path."""
         mountpoint = self.keeper.mount_root / version.uid / version.digest
         paths = {"manifest": version.paths.manifest, "version_dir": version.paths.folder, "mountpoint": mountpoint}
         words = {name: str(path) for name, path in paths.items()}
@@ -102,7 +102,7 @@ class AgentlessNode:
         assert self._ask(request) == Done()
 
     def _ask(self, request: Request) -> Reply:
-        """Return the first reply; ask again when it is a fetcher that ends just now."""
+        """Return the first reply. Retry if a fetcher is exiting at the moment."""
         replies: list[Reply] = []
 
         def look() -> bool:
@@ -115,7 +115,7 @@ class AgentlessNode:
         return replies[0]
 
     def _reach(self, dataset: NodeDataset, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Configure a dataset and look what the fetcher tells until it tells what is wanted of it."""
+        """Configure a dataset. Poll the fetcher's status until it matches."""
         self._tell(self._configure(dataset))
         told: list[dict[str, Any]] = []
 
@@ -127,7 +127,7 @@ class AgentlessNode:
         return told[0]
 
     def _progress(self) -> list[dict[str, Any]]:
-        """Ask with a new watch, as it is answered at once and an old one once a second."""
+        """Use a new watch for each poll, because it is answered at once, and an old one only once a second."""
         reply = self._ask(Watch())
         assert isinstance(reply, Progress)
         return [dict(row) for row in reply.datasets]

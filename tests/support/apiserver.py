@@ -1,10 +1,15 @@
 """etcd and kube-apiserver on loopback, for tests that need the real API and no nodes."""
 
+import json
 import shutil
+import ssl
 import subprocess
+import urllib.request
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import yaml
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -13,6 +18,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from e2e.cluster.build import Programs
 from e2e.cluster.processes import run, wait_for
 from stoker_kube.client import KubeClient
+from stoker_kube.resources import Kind
+from tests.support.front_proxy import front_proxy
 from tests.support.ports import free_ports
 
 TOKEN = "admin-of-the-tests"
@@ -22,23 +29,54 @@ CRDS = Path(__file__).resolve().parents[2] / "crds"
 
 @dataclass
 class ApiServer:
-    """A running API server. ``kubeconfig`` is an administrator's; ``client()`` is an asynchronous context manager."""
+    """A running API server. ``kubeconfig`` is an administrator's. ``client()`` is an asynchronous context manager."""
 
     kubeconfig: Path
     url: str
     token: str = TOKEN
+
+    @property
+    def authority(self) -> Path:
+        """The file of the server's own certificate."""
+        config = yaml.safe_load(self.kubeconfig.read_text())
+        return Path(config["clusters"][0]["cluster"]["certificate-authority"])
+
+    @cached_property
+    def tls(self) -> ssl.SSLContext:
+        """The SSL context of clients that trust the server's own certificate."""
+        return ssl.create_default_context(cafile=self.authority)
+
+    def create(self, kind: Kind, name: str, namespace: str = "", **body: Any) -> None:
+        """Create an object as the administrator, at a hundredth of the cost of a kubectl process.
+
+        ``body`` has fields besides the kind. ``metadata`` gets the name. Raises urllib.error.HTTPError.
+        """
+        body |= {"apiVersion": kind.api_version, "kind": kind.kind}
+        body["metadata"] = {"name": name} | body.get("metadata", {})
+        self._send("POST", kind.path(namespace), body)
+
+    def delete(self, kind: Kind, name: str, namespace: str = "") -> None:
+        """Delete an object as the administrator. Raises urllib.error.HTTPError."""
+        self._send("DELETE", kind.path(namespace, name))
+
+    def _send(self, method: str, path: str, body: Any = None) -> None:
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        content = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, content, headers=headers, method=method)
+        with urllib.request.urlopen(request, context=self.tls, timeout=START_SECONDS) as answer:
+            answer.read()
 
     async def client(self) -> KubeClient:
         """Connect a new administrator's client: ``async with await apiserver.client() as kube``."""
         return await KubeClient.connect(self.kubeconfig)
 
     def kubectl(self, *words: str) -> str:
-        """Run kubectl as the administrator and return what it printed."""
+        """Run kubectl as the administrator. Return its output."""
         return run(Programs().path("kubectl"), "--kubeconfig", self.kubeconfig, *words)
 
 
 class LocalControlPlane:
-    """Starts both programs below ``folder`` and ends them; a context manager that yields an ApiServer."""
+    """Starts both programs below ``folder`` and stops them, as a context manager that yields an ApiServer."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -61,6 +99,7 @@ class LocalControlPlane:
         tokens = self._folder / "tokens.csv"
         tokens.write_text(f'{TOKEN},admin,admin,"system:masters"\n')
         flags = _apiserver_flags(self._folder / "tls", etcd, secure, key, tokens)
+        flags += front_proxy(self._folder / "front-proxy").flags
         process = self._daemon("kube-apiserver", [str(Programs().path("kube-apiserver")), *flags])
         server = ApiServer(self._kubeconfig(secure), f"https://127.0.0.1:{secure}")
         log = self._folder / "kube-apiserver.log"
@@ -100,7 +139,7 @@ def _etcd() -> str:
 def _etcd_flags(data: Path, client: int, peer: int) -> list[str]:
     urls = [f"--{kind}-client-urls=http://127.0.0.1:{client}" for kind in ("listen", "advertise")]
     peers = [f"--listen-peer-urls=http://127.0.0.1:{peer}", f"--initial-advertise-peer-urls=http://127.0.0.1:{peer}"]
-    # Thrown away after the tests, so that fsync would save nothing.
+    # Discarded after the tests, so fsync has no benefit.
     return [
         f"--data-dir={data}",
         *urls,
@@ -117,7 +156,7 @@ def _apiserver_flags(tls: Path, etcd: int, secure: int, key: Path, tokens: Path)
         "authorization-mode": "RBAC",
         "bind-address": "127.0.0.1",
         "cert-dir": tls,
-        # No controller makes the namespaces' default ServiceAccounts here, and pods would be refused without.
+        # No controller makes the namespaces' default ServiceAccounts here, and without them pods would be refused.
         "disable-admission-plugins": "ServiceAccount",
         "etcd-servers": f"http://127.0.0.1:{etcd}",
         "secure-port": secure,
@@ -141,6 +180,6 @@ def _ready(server: ApiServer) -> bool:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process: its data is thrown away, and a polite stop of an API server takes ten seconds."""
+    """Kill a process. Its data is discarded, and a normal stop of an API server takes ten seconds."""
     process.kill()
     process.wait()

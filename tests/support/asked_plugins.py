@@ -1,4 +1,4 @@
-"""Plug-ins as packages that are installed have them, in a folder of a test, and the real asker at a keeper's socket."""
+"""Plug-ins in a test's folder, laid out as installed packages, and the real plug-in process at a keeper's socket."""
 
 import asyncio
 import os
@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from stoker_orders.predictors.interface import OrderQuestion
-from stoker_plugins.asking import FileHead
-from stoker_sidecar.agent.order_link import OrderLink
-from stoker_sidecar.agent.order_plugins import order_plugins
-from stoker_sidecar.agent.plugin_link import AskedPlugins, PluginLink
-from stoker_sidecar.wire.plugins_protocol import ORDERS_SOCKET, ToldAnswer
+from stoker_plugins.framework_question import FileHead, FrameworkQuestion
+from stoker_plugins.order_questions import LoadQuestion
+from stoker_plugins.questions import PluginQuestion
+from stoker_sidecar.agent.questions.plugins.node_plugins import AskedPlugins, NodePlugins, PluginLink
+from stoker_sidecar.wire.plugins_protocol import SOCKET, ToldAnswer
 from tests.support.csi_driver import node_folder
 from tests.support.keeper import Keeper
 
@@ -40,7 +40,7 @@ class Plugin:
 def write_plugin(
     site: Path, name: str, body: str = "", module: str = "", group: str = "stoker.frameworks", good: str = _GOOD
 ) -> None:
-    """Write a plug-in that is ``good`` but for what the body of its class says; ``module``: in place of all that."""
+    """Write a framework plug-in that is ``good`` except for this class body. ``module`` replaces the whole source."""
     text = module or good.format(name=name) + "".join(f"    {line}\n" for line in body.splitlines())
     (site / f"plugin_{name}.py").write_text(text)
     folder = site / f"stoker_{name}-1.dist-info"
@@ -50,12 +50,12 @@ def write_plugin(
 
 
 def write_order_plugin(site: Path, name: str, body: str = "") -> None:
-    """Write an order plug-in that tells the samples as they are, but for what its body says."""
+    """Write an order plug-in that returns the samples unchanged, except for this body."""
     write_plugin(site, name, body, group="stoker.orders", good=_GOOD_ORDER)
 
 
 def install_example(site: Path, kind: str = "framework_plugin") -> None:
-    """Lay the example of a plug-in in a folder as its wheel would be."""
+    """Copy the example of a plug-in into a folder, laid out as its wheel would be."""
     example = Path(__file__).resolve().parents[2] / "examples" / kind
     document = tomllib.loads((example / "pyproject.toml").read_text())
     project = document["project"]
@@ -71,10 +71,10 @@ def install_example(site: Path, kind: str = "framework_plugin") -> None:
 
 
 def with_open_python(kept: Path) -> list[str]:
-    """Return a command that runs the one behind it where any user may read this interpreter, which may be root's.
+    """Return a command prefix under which any user may read this interpreter, even if it is root's.
 
-    In mounts of its own, an empty folder that all may enter lies over the one that is closed, and what of it the
-    interpreter is in lies there as before. ``kept``: an empty folder for a mount.
+    In a separate mount namespace, an empty folder that all users may enter covers the closed one. The interpreter's
+    part of it is mounted there again. ``kept`` is an empty folder for a mount.
     """
     interpreter = Path(sys.executable).resolve()
     closed = next((path for path in reversed(interpreter.parents) if path.stat().st_mode & 0o005 != 0o005), None)
@@ -94,30 +94,38 @@ def with_open_python(kept: Path) -> list[str]:
 
 @dataclass
 class AskingNode:
-    """A keeper whose asker finds the plug-ins of ``site``."""
+    """A keeper whose plug-in process finds the plug-ins of ``site``."""
 
     site: Path
     keeper: Keeper
 
     def ask(self, names: Sequence[str], files: Sequence[FileHead] = (FileHead("a.bin", b"x"),)) -> AskedPlugins:
-        """Ask as the agent does."""
-        return asyncio.run(PluginLink(self.keeper.run_dir / "asker.sock").ask(names, files))
+        """Ask framework plug-ins as the agent does."""
+        return self._ask(names, FrameworkQuestion(tuple(files)))
 
     def order(self, name: str, question: OrderQuestion) -> "array[int]":
         """Ask for an order as the agent does. Raises PluginRefusedError."""
 
         async def ask() -> "array[int]":
-            return await order_plugins([name], self.keeper.run_dir).order(name, question)
+            return await NodePlugins(self._link, orders=[name]).order(name, question)
 
         return asyncio.run(ask())
 
     def look(self, name: str) -> ToldAnswer:
-        """See whether an order plug-in is there, as the agent does."""
-        return asyncio.run(OrderLink(self.keeper.run_dir / ORDERS_SOCKET).look(name))
+        """Load an order plug-in, as the agent does."""
+        (told,) = self._ask([name], LoadQuestion()).told
+        return told
+
+    def _ask(self, names: Sequence[str], question: PluginQuestion[object]) -> AskedPlugins:
+        return asyncio.run(self._link.ask(names, question))
+
+    @property
+    def _link(self) -> PluginLink:
+        return PluginLink(self.keeper.run_dir / SOCKET)
 
     @property
     def asker(self) -> int | None:
-        """The pid of the asker that runs now."""
+        """The PID of the current plug-in process."""
         rows = self.keeper.call(op="list")["children"]
         pid: int | None = next(row["pid"] for row in rows if row["name"] == "asker")
         return pid
@@ -127,12 +135,13 @@ class AskingNode:
 def asking_node(
     names: Sequence[str], user: str = "", within: Sequence[str] = (), orders: Sequence[str] = ()
 ) -> Iterator[AskingNode]:
-    """Run a keeper whose askers may ask these plug-ins; write them into its site before they are asked.
+    """Run a keeper with these plug-ins. Write them into its site before the first request.
 
-    ``orders``: order plug-ins. ``user``: as whom plug-ins run; empty: as the tests do. ``within``: see ``Keeper``.
+    ``orders`` are order plug-ins. ``user`` is the user of plug-in processes. Empty is the tests' own. ``Keeper``
+    explains ``within``.
     """
     with node_folder() as folder, pytest.MonkeyPatch.context() as patch:
-        folder.chmod(0o711)  # as installed packages lie: any user may read them
+        folder.chmod(0o711)  # as for installed packages: any user may read them
         site = folder / "site"
         site.mkdir(mode=0o755)
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")])))

@@ -1,7 +1,6 @@
-"""Requests to a real API server in the name of others, with the chart's RBAC and admission policies in it."""
+"""Requests to a real API server as other users, with the chart's RBAC and admission policies in it."""
 
 import json
-import ssl
 import time
 import urllib.error
 import urllib.request
@@ -17,6 +16,7 @@ from stoker_kube.client import KubeClient
 from stoker_kube.resources import PODS, SERVICE_ACCOUNTS
 from tests.support.apiserver import ApiServer
 from tests.support.chart import NAMESPACE, is_hook, of_kind, render
+from tests.support.kinds import NAMESPACES
 
 OPERATOR = f"system:serviceaccount:{NAMESPACE}:stoker-operator"
 SIDECAR = f"system:serviceaccount:{NAMESPACE}:stoker-sidecar"
@@ -24,8 +24,8 @@ ACCOUNTS = names.node_accounts_namespace(NAMESPACE)
 ROLE = f"{names.CREDENTIALS_PREFIX}0123456789abcdef"
 RBAC = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-NODE_CLAIM = "authentication.kubernetes.io%2fnode-name"  # in a header's name a slash is escaped
-ACTIVE_SECONDS = 30.0  # a new policy takes effect some seconds after it was written
+NODE_CLAIM = "authentication.kubernetes.io%2fnode-name"  # a header name has its slash escaped
+ACTIVE_SECONDS = 30.0  # a new policy takes effect some seconds after its write
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 JSON = "application/json-patch+json"
@@ -53,20 +53,17 @@ def event(namespace: str, kind: str) -> dict[str, Any]:
 
 
 class Api:
-    """Requests to the API server in the name of others."""
+    """Requests to the API server as other users."""
 
     def __init__(self, server: ApiServer) -> None:
-        config = yaml.safe_load(Path(server.kubeconfig).read_text())
-        authority = config["clusters"][0]["cluster"]["certificate-authority"]
-        self._tls = ssl.create_default_context(cafile=authority)
         self._server = server
 
     def patch(self, user: str, path: str, content_type: str, body: Any, node: str = "") -> tuple[int, str]:
-        """Return the status and, when refused, the sentence."""
+        """Return the status and, if refused, the message."""
         return self.send("PATCH", user, path, content_type, body, node)
 
     def send(self, method: str, user: str, path: str, content_type: str, body: Any, node: str = "") -> tuple[int, str]:
-        """Return the status and, when refused, the sentence."""
+        """Return the status and, if refused, the message."""
         headers = {
             "Authorization": f"Bearer {self._server.token}",
             "Content-Type": content_type,
@@ -77,14 +74,14 @@ class Api:
         content = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self._server.url + path, content, headers=headers, method=method)
         try:
-            with urllib.request.urlopen(request, context=self._tls, timeout=10) as answer:
+            with urllib.request.urlopen(request, context=self._server.tls, timeout=10) as answer:
                 return answer.status, ""
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, json.load(error)["message"]
 
     def apply_role(self, namespace: str, rule: dict[str, list[str]], name: str = "") -> tuple[int, str]:
-        """Apply, as the operator, the Role of the credentials with one rule; with ``name``, a Role of that name."""
+        """Apply, as the operator, the Role of the credentials with one rule. With ``name``, use a Role of that name."""
         group = "rbac.authorization.k8s.io/v1"
         name = name or ROLE
         role = {"apiVersion": group, "kind": "Role", "metadata": {"name": name}, "rules": [rule]}
@@ -92,7 +89,7 @@ class Api:
         return self.patch(OPERATOR, path, APPLY, role)
 
     def apply_binding(self, namespace: str, account: str, home: str = ACCOUNTS, role: str = "") -> tuple[int, str]:
-        """Apply, as the operator, a RoleBinding of the credentials, to a service account of the namespace ``home``."""
+        """Apply, as the operator, a RoleBinding of the credentials to a service account of the namespace ``home``."""
         group = "rbac.authorization.k8s.io/v1"
         name = f"{ROLE}-07"
         binding = {
@@ -106,7 +103,7 @@ class Api:
         return self.patch(OPERATOR, path, APPLY, binding)
 
     def may_create(self, user: str, plural: str, body: Any) -> tuple[int, str]:
-        """Ask whether an object may be created, whose metadata names its namespace where it has one."""
+        """Ask whether an object may be created. Its metadata has its namespace, if any."""
         namespace = body["metadata"].get("namespace")
         group = body["apiVersion"]
         where = f"/namespaces/{namespace}" if namespace else ""
@@ -114,42 +111,42 @@ class Api:
         return self.send("POST", user, path, "application/json", body)
 
     def patch_pod(self, namespace: str, patch: Any, pod: str = "pod") -> tuple[int, str]:
-        """Patch a pod as the operator; a list is a JSON patch. ``pod``: its name, or ``NAME/status``."""
+        """Patch a pod as the operator. A list is a JSON patch. ``pod`` is its name, or ``NAME/status``."""
         kind = JSON if isinstance(patch, list) else MERGE
         return self.patch(OPERATOR, f"/api/v1/namespaces/{namespace}/pods/{pod}", kind, patch)
 
     def patch_node(self, patch: Any) -> tuple[int, str]:
-        """Patch the tainted node as the operator, without effect; a list is a JSON patch."""
+        """Patch the tainted node as the operator, without effect. A list is a JSON patch."""
         kind = JSON if isinstance(patch, list) else MERGE
         return self.patch(OPERATOR, f"/api/v1/nodes/{TAINTED['metadata']['name']}?dryRun=All", kind, patch)
 
     def token(self, user: str, namespace: str, account: str, node: str = "", **spec: Any) -> tuple[int, str]:
-        """Ask for a token of a service account; ``node``: what the user's own token says of its node."""
+        """Request a token of a service account. ``node`` is the node in the user's own token."""
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
         return self.send("POST", user, path, "application/json", body, node)
 
     def read(self, user: str, path: str) -> int:
-        """Read something, and return the status."""
+        """Read an object. Return the status."""
         return self.send("GET", user, path, "application/json", None)[0]
 
     def patch_node_cache(self, name: str, node: str) -> tuple[int, str]:
-        """Patch a NodeCache's status in the name of the sidecar of ``node``; empty: a token without a node."""
+        """Patch a NodeCache's status as the sidecar of ``node``. Empty uses a token without a node."""
         path = f"/apis/{names.API_VERSION}/{names.NODE_CACHES_PLURAL}/{name}/status"
         return self.patch(SIDECAR, path, MERGE, {"status": {"used": "1 B"}}, node)
 
 
 @contextmanager
 def applied(server: ApiServer, folder: Path) -> Iterator[None]:
-    """Apply the chart's rights and policies, without what needs nodes."""
+    """Apply the chart's rights and policies, without the objects that need nodes."""
     values = {"operator": {"startupTaint": {"enabled": True}}}
     documents = [one for one in of_kind(render(values), *RBAC, *POLICIES) if not is_hook(one)]
     file = folder / "rights.yaml"
     file.write_text(yaml.safe_dump_all([*documents, TAINTED]))
-    server.kubectl("create", "namespace", NAMESPACE)
+    server.create(NAMESPACES, NAMESPACE)
     server.kubectl("apply", f"--filename={file}")
     yield
-    server.kubectl("delete", "--wait=false", f"--filename={file}")
+    server.kubectl("delete", "--wait=false", "--ignore-not-found", f"--filename={file}")
 
 
 CONTAINER = {"name": "main", "image": "good"}
@@ -176,10 +173,10 @@ def owner(name: str, kind: str = "TrainingJob") -> list[dict[str, Any]]:
 
 
 def activated(server: ApiServer) -> Api:
-    """Wait until the policies work, and return what asks in the name of others."""
+    """Wait until the policies work. Return the client that sends requests as other users."""
     api = Api(server)
-    server.kubectl("create", "namespace", "policy-probe")
-    server.kubectl("create", "serviceaccount", "policy-probe", "-n", ACCOUNTS)
+    server.create(NAMESPACES, "policy-probe")
+    server.create(SERVICE_ACCOUNTS, "policy-probe", ACCOUNTS)
     deadline = time.monotonic() + ACTIVE_SECONDS
     refused = False
     while not refused:
@@ -200,7 +197,7 @@ def activated(server: ApiServer) -> Api:
 
 
 async def token_of_sidecar(kube: KubeClient, node: str) -> str:
-    """Return the token that the kubelet would give to the sidecar's pod on a node."""
+    """Return a token as the kubelet would give it to the sidecar's pod on a node."""
     container = {"name": "sidecar", "image": "none"}
     meta = {"generateName": "sidecar-", "namespace": NAMESPACE}
     spec = {"nodeName": node, "serviceAccountName": "stoker-sidecar", "containers": [container]}

@@ -1,4 +1,4 @@
-"""Tells what of a file was ever brought into memory: what is there, and what the kernel took back for other uses."""
+"""Reports all pages of a file that were ever loaded into memory: current ones, and reclaimed ones."""
 
 import ctypes
 import os
@@ -13,8 +13,8 @@ _PAGE = os.sysconf("SC_PAGESIZE")
 def brought_bytes(path: Path) -> int:
     """Return bytes in whole pages, since the file's pages were dropped (POSIX_FADV_DONTNEED, which leaves no trace).
 
-    A page that the kernel reclaims leaves a mark in its place; what is in memory at a moment is up to the kernel, in
-    a cgroup that is at its limit above all. Raises OSError before Linux 6.5.
+    A page that the kernel reclaims leaves a shadow entry. The kernel decides which pages are in memory, above all in a
+    cgroup at its limit. Raises OSError before Linux 6.5.
     """
     wanted, found = (ctypes.c_uint64 * 2)(0, 0), (ctypes.c_uint64 * 5)()
     descriptor = os.open(path, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""Reads that say how far they came and why not further, as a program sees it with each kind of call."""
+"""Reads that report their length and error, as a program sees them with each kind of call."""
 
 import mmap
 import os
@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 
 class Got(NamedTuple):
-    """What a read got: ``data`` before the end, or before ``errno`` (0: none)."""
+    """The result of a read: ``data`` before the end, or before ``errno`` (0: none)."""
 
     data: bytes
     errno: int = 0
 
 
 def read_path(path: Path, offset: int, length: int, *, cold: bool = False, mapped: bool = False) -> Got:
-    """Read through a descriptor of its own. See ``read_fd``."""
+    """Read through a separate descriptor. See ``read_fd``."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except OSError as error:
@@ -28,7 +28,7 @@ def read_path(path: Path, offset: int, length: int, *, cold: bool = False, mappe
 
 
 def read_fd(fd: int, offset: int, length: int, *, cold: bool = False, mapped: bool = False) -> Got:
-    """Read all of a range. ``cold``: past the page cache; ``mapped``: by a memory map, whose errors are EFAULT here."""
+    """Read all of a range. ``cold`` bypasses the page cache. ``mapped`` uses a map, whose errors are EFAULT here."""
     if cold:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     return _read_mapped(fd, offset, length) if mapped else _read(fd, offset, length)
@@ -46,7 +46,7 @@ def _read(fd: int, offset: int, length: int) -> Got:
 
 
 def _read_mapped(fd: int, offset: int, length: int) -> Got:
-    """Have the kernel copy out of the map: where a program would get SIGBUS, it answers EFAULT."""
+    """Let the kernel copy from the map. It returns EFAULT where a program would get SIGBUS."""
     try:
         size = os.fstat(fd).st_size
     except OSError as error:

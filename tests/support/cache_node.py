@@ -1,4 +1,4 @@
-"""A CacheNode over stores in memory, without waits, for tests of what it does."""
+"""A CacheNode over stores in memory, without waits, for tests of its behavior."""
 
 import asyncio
 import errno
@@ -14,24 +14,23 @@ from typing import Any
 from backports import zstd
 
 from stoker_api.backoff import BackoffPolicy
-from stoker_api.dataset_source import Source
-from stoker_api.nodecache import NodeDatasetStatus, NodePhase
-from stoker_sidecar.fetcher.context import NodeDependencies
-from stoker_sidecar.fetcher.core.page_room import MemoryFigures
-from stoker_sidecar.fetcher.core.rates import TokenBucket
-from stoker_sidecar.fetcher.download.neighbours import Meet, meet_by_tls
-from stoker_sidecar.fetcher.download.parts import CHUNK
-from stoker_sidecar.fetcher.download.piece_sources import InProcess, PieceFetcher
-from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
-from stoker_sidecar.fetcher.node import CacheNode, CacheSettings
-from stoker_sidecar.fetcher.pinning import PinSettings
-from stoker_sidecar.fetcher.scrub import ScrubPass, ScrubSettings
+from stoker_api.datasets.dataset_source import Source
+from stoker_api.node_caches.node_dataset_status import NodeDatasetStatus, NodePhase
+from stoker_sidecar.fetcher.datasets.node_context import NodeDependencies
+from stoker_sidecar.fetcher.node.cache_node import CacheNode, CacheSettings
+from stoker_sidecar.fetcher.node.pinning import PinSettings
+from stoker_sidecar.fetcher.node.scrub import ScrubPass, ScrubSettings
+from stoker_sidecar.fetcher.ondisk.parts import CHUNK
+from stoker_sidecar.fetcher.pages.core.page_room import MemoryFigures
+from stoker_sidecar.fetcher.peers.peer_client import Meet, meet_by_tls
+from stoker_sidecar.fetcher.sources.core.bandwidth import TokenBucket
+from stoker_sidecar.fetcher.sources.piece_sources import InProcess, PieceFetcher
 from stoker_sidecar.fetcher.space.cache_disk import space_of
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.version.manifest import Manifest
-from stoker_sidecar.wire.cache_folder import FolderSpec
+from stoker_sidecar.wire.config.cache_folder import FolderSpec
+from stoker_sidecar.wire.config.disk_floor import NO_FLOOR, DiskFloor, DiskSpace
 from stoker_sidecar.wire.credentials import AmbientCredentials, Credentials
-from stoker_sidecar.wire.disk_floor import NO_FLOOR, DiskFloor, DiskSpace
 from stoker_sidecar.wire.fetcher_protocol import Configure, Read, ReadDone
 from tests.fakes.object_store import MemoryStore
 from tests.support.waiting import eventually
@@ -44,23 +43,28 @@ DATASET: dict[str, Any] = {"namespace": "vision", "name": "digits", "uid": UID, 
 
 
 async def at_once(seconds: float) -> None:
-    """Sleep for no time, but let others run."""
+    """Sleep for no time, but let other tasks run."""
     await asyncio.sleep(0)
 
 
 @dataclass
 class Clock:
-    """Seconds that pass when the test says so, on top of the real ones."""
+    """A clock that a test advances. Real time counts as well, until it is stopped."""
 
     ahead: float = 0.0
+    stopped_at: float | None = None
 
     def __call__(self) -> float:
-        return time.monotonic() + self.ahead
+        return (time.monotonic() if self.stopped_at is None else self.stopped_at) + self.ahead
+
+    def stop(self) -> None:
+        """Stop the real time."""
+        self.stopped_at = time.monotonic()
 
 
 @dataclass
 class CacheNodeUnderTest:
-    """A CacheNode as tests drive it, with its clock and its ``stores``: one for each bucket name."""
+    """A CacheNode with its clock and its ``stores`` for tests: one store for each bucket name."""
 
     node: CacheNode
     root: Path
@@ -72,7 +76,7 @@ class CacheNodeUnderTest:
         return self.stores["bucket"]
 
     async def configure(self, *, held: tuple[str, ...] = (), **changes: Any) -> None:
-        """Tell the node about the dataset, with camelCase changes to DATASET."""
+        """Send the dataset to the node, with camelCase changes to DATASET."""
         await self.node.configure(Configure(DATASET | changes, AmbientCredentials(), held))
 
     def status(self, uid: str = UID) -> NodeDatasetStatus:
@@ -81,12 +85,12 @@ class CacheNodeUnderTest:
         return next(status for status in statuses if status.uid == uid)
 
     async def reach(self, condition: Callable[[NodeDatasetStatus], bool], uid: str = UID) -> NodeDatasetStatus:
-        """Return the status once the condition holds."""
+        """Return the status when the condition holds."""
         await eventually(lambda: condition(self.status(uid)))
         return self.status(uid)
 
     async def list(self, listing_id: str = "1", **changes: Any) -> str:
-        """Have it list; the digest."""
+        """List the source. Return the digest."""
         await self.configure(listingId=listing_id, **changes)
         status = await self.reach(
             lambda s: s.listing is not None and s.listing.id == listing_id and not s.listing.error
@@ -95,7 +99,7 @@ class CacheNodeUnderTest:
         return status.listing.version
 
     async def warm(self, listing_id: str = "1", **changes: Any) -> str:
-        """List, and wait until everything is here; the digest."""
+        """List, and wait until everything is local. Return the digest."""
         digest = await self.list(listing_id, **changes)
         await self.configure(**{"listingId": listing_id, "version": digest, "eager": True, **changes})
         await self.reach(lambda s: s.phase is NodePhase.WARM and s.version == digest)
@@ -106,7 +110,7 @@ class CacheNodeUnderTest:
         return self.root / "datasets" / UID / "versions" / digest
 
     def chunks_here(self, digest: str) -> int:
-        """Count the chunks that are here of large files that are not whole yet."""
+        """Return the number of local chunks of incomplete large files."""
         return sum(path.read_bytes().count(1) for path in (self.folder(digest) / "parts").glob("*.map"))
 
     def copies(self, digest: str) -> dict[int, Path]:
@@ -114,12 +118,12 @@ class CacheNodeUnderTest:
         return {int(path.stem): path for path in (self.folder(digest) / "packed").glob("*.zst")}
 
     def tree(self, digest: str) -> dict[str, bytes]:
-        """Return what lies in the version's tree: content by path."""
+        """Return the content of the version's tree by path."""
         tree = self.folder(digest) / "tree"
         return {str(path.relative_to(tree)): path.read_bytes() for path in tree.rglob("*") if path.is_file()}
 
     async def repair(self, digest: str, path: str) -> None:
-        """Have a file of an open version repaired, as the scrub does once it found it damaged."""
+        """Repair a file of an open version, as the scrub does with a damaged file."""
         dataset = self.node._datasets[UID]
         fetching = dataset.versions.fetchings[digest]
         entry = fetching.version.manifest.find(path)
@@ -127,11 +131,11 @@ class CacheNodeUnderTest:
         await ScrubPass(dataset, fetching, TokenBucket(1, self.clock()), self.node._scrubber).repair(path, entry)
 
     def is_open(self, digest: str) -> bool:
-        """Tell whether a version is open."""
+        """Return True if a version is open."""
         return UID in self.node._datasets and digest in self.node._datasets[UID].versions.fetchings
 
     async def read(self, digest: str, ino: int, offset: int, length: int) -> bytes:
-        """Read as a file-system server does: ask, then pread; ask again with doubt when there is nothing to be read."""
+        """Read as a file-system server does: ask, then pread. If nothing can be read, ask again with the doubt flag."""
         try:
             found = content(await self.node.read(Read(UID, digest, ino, offset, length)))
         except OSError:
@@ -154,18 +158,18 @@ async def open_cache_node(
     floor: DiskFloor | None = None,
     scrub_interval: float = 0.0,
     fetcher: PieceFetcher | None = None,
-    policy: PolicyFactory = KeepWhatCame,
     meet: Meet = meet_by_tls,
     pinning: PinSettings | None = None,
     last_files: bool = True,
+    passing: bool = False,
 ) -> AsyncIterator[CacheNodeUnderTest]:
-    """Open one on the cache folder ``root``, or on several ``folders``; closed at exit, the disk stays.
+    """Open one on the cache folder ``root``, or on several ``folders``. It is closed at exit, and the disk stays.
 
-    ``capacity``: bytes that the files of each tree may take together, and ``inodes``, 0 for any number; default what
-    the machine has. ``floor``: left free of that; default nothing. ``scrub_interval``: seconds, 0 for never.
-    ``fetcher``: who brings pieces; default this process. ``policy``: for downloads; default the product's. ``meet``:
-    gives other nodes. ``pinning``: what Datasets may keep in memory; default nothing. ``last_files``: these are fetched
-    unasked.
+    ``capacity`` is the bytes for the files of each tree, and ``inodes`` their number (0: unlimited). The default is
+    that of the machine. ``floor`` is the free part, by default nothing. ``scrub_interval`` is in seconds, 0 for never.
+    ``fetcher`` downloads pieces, by default this process. ``meet`` returns peers. ``pinning`` limits the pinned memory
+    of Datasets, by default nothing. ``last_files`` enables the unrequested completion pass. With ``passing``, the clock
+    stands still except in the node's sleeps.
     """
     found = stores if stores is not None else {"bucket": MemoryStore()}
 
@@ -173,10 +177,17 @@ async def open_cache_node(
         return found[source.uri.removeprefix("s3://").partition("/")[0]]
 
     clock = Clock()
+    if passing:
+        clock.stop()
+
+    async def pass_by(seconds: float) -> None:
+        clock.ahead += seconds
+        await asyncio.sleep(0)
+
     space = space_of if capacity is None else partial(_space_left, capacity, inodes)
     world = NodeDependencies(
         clock,
-        at_once,
+        pass_by if passing else at_once,
         backoff=_AT_ONCE,
         open_store=open_store,
         fetcher=fetcher or InProcess(),
@@ -190,7 +201,6 @@ async def open_cache_node(
         memory_floor=NO_FLOOR,
         transient_limit=transient,
         scrub=ScrubSettings(scrub_interval),
-        policy=policy,
         pinning=pinning or PinSettings(),
         last_files=last_files,
     )
@@ -238,7 +248,7 @@ def inode(cache_node: CacheNodeUnderTest, digest: str, path: str) -> int:
 
 
 def flip_a_bit(path: Path) -> None:
-    """Flip one bit of a file of the tree, behind everyone's back: size and date stay."""
+    """Flip one bit of a file of the tree without notice. Size and date stay."""
     before = path.stat()
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1

@@ -20,7 +20,7 @@ class ServerCertificate:
 
 
 def server_certificate(folder: Path) -> ServerCertificate:
-    """Make a certificate for 127.0.0.1 below ``folder``, by a CA of its own; good for a day."""
+    """Make a certificate for 127.0.0.1 below ``folder``, from a new CA. It is valid for a day."""
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a test's CA")])
     usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)  # signs certificates and CRLs

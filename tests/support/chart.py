@@ -1,8 +1,9 @@
-"""The chart as Helm renders it, for tests that look at what would be applied."""
+"""The chart as rendered by Helm, for tests of the applied objects."""
 
 import json
 import subprocess
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from e2e.cluster.build import Programs
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts" / "stoker"
 NAMESPACE = "stoker-system"
-# Every optional part at once, so that each template is rendered.
+# All optional parts at once, so that each template is rendered.
 FULL_VALUES: Mapping[str, Any] = {
     "image": {"repository": "images.example/stoker", "tag": "1", "digest": f"sha256:{'0a' * 32}"},
     "commonLabels": {"cost-center": "training"},
@@ -48,38 +49,39 @@ FULL_VALUES: Mapping[str, Any] = {
         "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
         "dashboards": {"enabled": True},
     },
+    "alerts": {"enabled": True, "labels": {"release": "prometheus"}},
     "kueue": {"enabled": True},
+    "dashboard": {"enabled": True, "tls": {"secretName": "page-tls"}, "from": [{"namespaceSelector": {}}]},
     "uninstall": {"ignorePods": True, "ignoreNodes": True},
     "networkPolicy": {"enabled": True, "metricsFrom": [{"namespaceSelector": {}}]},
 }
 
 
 def helm(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """Run helm and return what came of it."""
+    """Run helm. Return the result."""
     argv = [str(Programs().path("helm")), *words]
     return subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False)
 
 
-def _template(values: Mapping[str, Any], *words: str) -> subprocess.CompletedProcess[str]:
-    given = ("--namespace", NAMESPACE, "--values", "-")
-    return helm("template", "stoker", str(CHART), *given, *words, stdin=json.dumps(dict(values)))
+@cache
+def _template(values: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run helm template, once per session for the same values: each run takes half a second."""
+    return helm("template", "stoker", str(CHART), "--namespace", NAMESPACE, "--values", "-", *words, stdin=values)
 
 
 def render(values: Mapping[str, Any], *api_versions: str) -> list[dict[str, Any]]:
-    """Return the objects that `helm install` would make, in a cluster that has ``api_versions`` beside its own.
+    """Return the objects that `helm install` would make. ``api_versions`` adds to those of the cluster.
 
-    Raises AssertionError with Helm's sentence.
+    Raises AssertionError with Helm's message.
     """
-    done = _template(values, *(f"--api-versions={version}" for version in api_versions))
+    done = _template(json.dumps(dict(values)), *(f"--api-versions={version}" for version in api_versions))
     assert done.returncode == 0, done.stderr
-    return [document for document in yaml.safe_load_all(done.stdout) if document]
+    return [document for document in yaml.load_all(done.stdout, yaml.CSafeLoader) if document]
 
 
 def refusal(values: Mapping[str, Any]) -> str:
-    """Return with which sentence Helm refuses these values; "" where it takes them."""
-    done = helm(
-        "template", "stoker", str(CHART), "--namespace", NAMESPACE, "--values", "-", stdin=json.dumps(dict(values))
-    )
+    """Return Helm's refusal of these values, or "" if it accepts them."""
+    done = _template(json.dumps(dict(values)))
     return done.stderr if done.returncode else ""
 
 
@@ -88,12 +90,25 @@ def of_kind(documents: Iterable[dict[str, Any]], *kinds: str) -> list[dict[str, 
     return [document for document in documents if document["kind"] in kinds]
 
 
-def variables(workload: Mapping[str, Any]) -> dict[str, str]:
-    """Return the variables of a workload's one container, "" where the value comes from elsewhere."""
-    (container,) = workload["spec"]["template"]["spec"]["containers"]
-    return {one["name"]: str(one.get("value", "")) for one in container["env"]}
+def sidecar_of(documents: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Return the sidecar's DaemonSet."""
+    (found,) = (one for one in of_kind(documents, "DaemonSet") if one["metadata"]["name"] == "stoker-sidecar")
+    return found
+
+
+def operator_of(documents: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Return the operator's Deployment."""
+    (found,) = (one for one in of_kind(documents, "Deployment") if one["metadata"]["name"] == "stoker-operator")
+    return found
+
+
+def variables(workload: Mapping[str, Any], container: str = "") -> dict[str, str]:
+    """Return the variables of a container, by default the first one. "" for a value from another source."""
+    containers = workload["spec"]["template"]["spec"]["containers"]
+    variables_of = next(one["env"] for one in containers if container in ("", one["name"]))
+    return {one["name"]: str(one.get("value", "")) for one in variables_of}
 
 
 def is_hook(document: Mapping[str, Any]) -> bool:
-    """Tell whether Helm makes this object only for the time of a hook."""
+    """Return True if Helm makes this object only during a hook."""
     return "helm.sh/hook" in document["metadata"].get("annotations", {})

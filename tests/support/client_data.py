@@ -1,4 +1,4 @@
-"""Small datasets in the formats that training code reads; each function fills one folder."""
+"""Small datasets in the formats of training code. Each function fills one folder."""
 
 import io
 import json
@@ -18,7 +18,7 @@ FIO_VERIFY = ("--name=image", "--bs=64k", "--size=24m", "--verify=crc32c", "--ve
 
 
 def images(folder: Path) -> None:
-    """Write JPEG files, a folder for each class."""
+    """Write JPEG files, with a folder for each class."""
     for number in range(240):
         path = folder / f"class {number % 6}" / f"{number}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -26,7 +26,7 @@ def images(folder: Path) -> None:
 
 
 def shards(folder: Path) -> None:
-    """Write tar files of images with their classes, as webdataset wants them."""
+    """Write tar files of images with their classes, in webdataset's format."""
     folder.mkdir()
     for shard in range(3):
         with tarfile.open(folder / f"shard-{shard}.tar", "w") as archive:
@@ -62,14 +62,14 @@ def arrays(folder: Path) -> None:
 
 
 def fio(folder: Path) -> None:
-    """Write an image of blocks that carry their own checksum and position."""
+    """Write an image of blocks that contain their own checksum and position."""
     folder.mkdir()
     image = f"--filename={folder / 'image'}"
     subprocess.run(["fio", *FIO_VERIFY, "--rw=write", "--do_verify=0", image], check=True, stdout=subprocess.DEVNULL)
 
 
 def tree(folder: Path) -> None:
-    """Write files of many sizes under names that tools stumble over."""
+    """Write files of many sizes with names that often break tools."""
     noise = random.Random(6)
     names = [
         " leading",

@@ -1,4 +1,4 @@
-"""The real CSI driver for tests: gRPC on unix sockets, real mounts, a plan that holds what the test put there."""
+"""The real CSI driver for tests: gRPC on unix sockets, real mounts, and a plan that the test sets."""
 
 import hashlib
 import tempfile
@@ -10,18 +10,20 @@ from pathlib import Path
 import grpc
 from google.protobuf.message import Message
 
-from stoker_api.dataset import MountMode
+from stoker_api.datasets.dataset import MountMode
+from stoker_kube.tracing.mount_spans import MountSpans
 from stoker_sidecar.agent.csi.driver import Driver, serve_driver
-from stoker_sidecar.linux import mountinfo, mounts
-from stoker_sidecar.linux.mount_calls import detach
+from stoker_sidecar.linux.mounts import mountinfo, target_mounts
+from stoker_sidecar.linux.mounts.mount_calls import detach
 from stoker_sidecar.version.builder import ManifestBuilder
 from stoker_sidecar.version.manifest import ManifestInfo
 from stoker_sidecar.version.objects import ListedObject
+from stoker_sidecar.volumes.layers.overlays import Overlays
 from stoker_sidecar.volumes.mount_sources import FuseServing, MountSources
 from stoker_sidecar.volumes.mount_table import MountTable
+from stoker_sidecar.volumes.mount_upkeep import MountUpkeep
 from stoker_sidecar.volumes.mounted_volumes import MountedVolumes
 from stoker_sidecar.volumes.mounter import Mounter
-from stoker_sidecar.volumes.overlays import Overlays
 from stoker_sidecar.volumes.publisher import Publisher
 from stoker_sidecar.volumes.report_volumes import ReportVolumes
 from stoker_sidecar.volumes.synchronization import Changes
@@ -34,7 +36,7 @@ FILES = {"train/0.png": b"zero", "train/1.png": b"one", "labels.csv": b"0,1\n"}
 
 @contextmanager
 def node_folder() -> Iterator[Path]:
-    """Make a folder with a short name, for unix sockets of at most 107 bytes; nothing stays mounted below it."""
+    """Make a folder with a short name, for unix sockets of at most 107 bytes. Unmount all below it at the end."""
     with tempfile.TemporaryDirectory(prefix="csi") as name:
         try:
             yield Path(name)
@@ -45,7 +47,7 @@ def node_folder() -> Iterator[Path]:
 
 
 def write_version(cache: Path, files: Mapping[str, bytes] = FILES, *, complete: bool = True) -> ManifestInfo:
-    """Write a version onto the cache disk, as the fetcher leaves it."""
+    """Write a version onto the cache disk, as the fetcher does."""
     draft = cache / "draft.sqlite"
     cache.mkdir(parents=True, exist_ok=True)
     with ManifestBuilder(draft) as builder:
@@ -69,11 +71,12 @@ def _listed(path: str, body: bytes) -> ListedObject:
 
 @dataclass
 class RunningDriver:
-    """The driver and the strings that a test pulls."""
+    """The driver and its controls for a test."""
 
     driver: Driver
     publisher: Publisher
     mounted: MountedVolumes
+    upkeep: MountUpkeep
     reports: ReportVolumes
     changes: Changes
     plan: FakePlan
@@ -82,11 +85,11 @@ class RunningDriver:
 
     @property
     def pods(self) -> Path:
-        """Where the kubelet keeps its pods."""
+        """The kubelet's folder of pods."""
         return self.driver.kubelet_dir / "pods"
 
     async def call(self, method: str, request: Message, answer: type[Message]) -> Message:
-        """Make one call as the kubelet does: ``method`` is ``service/name``. Raises grpc.aio.AioRpcError."""
+        """Make one call as the kubelet does. ``method`` is ``service/name``. Raises grpc.aio.AioRpcError."""
         registering = method.startswith("pluginregistration")
         socket = self.driver.registration_socket if registering else self.driver.csi_socket
         async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
@@ -105,6 +108,7 @@ async def running_driver(
     info: ManifestInfo,
     keeper: FuseServing | None = None,
     modes: Collection[MountMode] = (MountMode.NATIVE, MountMode.FUSE),
+    spans: MountSpans | None = None,
 ) -> AsyncIterator[RunningDriver]:
     """Run the driver of node ``node-1`` with ``vision/imagenet`` at version ``info`` in its plan."""
     clock = Clock()
@@ -113,7 +117,7 @@ async def running_driver(
     table = MountTable(folder / "state" / "mounts.json")
     overlays = Overlays(folder / "state" / "metadata", folder / "mnt", lambda: None, form=best_form())
     sources = MountSources(keeper or FakeKeeper(), overlays, table, folder / "mnt", modes)
-    mounted = MountedVolumes(table, sources, Mounter(mounts), CacheFolders([folder / "cache"]).find)
+    mounted = MountedVolumes(table, sources, Mounter(target_mounts), CacheFolders([folder / "cache"]).find)
     publisher = Publisher(plan, mounted, clock=clock)
     driver = Driver("node-1", "1.2.3", folder / "kubelet")
     calls: list[tuple[str, str]] = []
@@ -124,6 +128,7 @@ async def running_driver(
     changes = Changes()
     root = folder / "state" / "reports"
     root.mkdir(parents=True, exist_ok=True)
-    reports = ReportVolumes(root, folder / "state" / "report-volumes.json", Mounter(mounts), changes.mark)
-    async with serve_driver(driver, publisher, reports, lambda: True, observe):
-        yield RunningDriver(driver, publisher, mounted, reports, changes, plan, clock, calls)
+    reports = ReportVolumes(root, folder / "state" / "report-volumes.json", Mounter(target_mounts), changes.mark)
+    async with serve_driver(driver, publisher, reports, lambda: True, observe, spans):
+        upkeep = MountUpkeep(mounted.bindings, sources)
+        yield RunningDriver(driver, publisher, mounted, upkeep, reports, changes, plan, clock, calls)

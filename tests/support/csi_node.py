@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from stoker_api.dataset import MountMode
+from stoker_api.datasets.dataset import MountMode
 from stoker_sidecar.version.manifest import ManifestInfo
 from stoker_sidecar.volumes.core.publish import PublishRequest
 from stoker_sidecar.wire.keeper_client import KeeperClient
@@ -28,7 +28,7 @@ def running(*command: str) -> Iterator[subprocess.Popen[str]]:
 
 @dataclass
 class ColdNode:
-    """A node's folder with a version whose files are here but not declared complete, so that FUSE must serve it."""
+    """A node's folder with a version. Its files are local but not marked as complete, so that FUSE must serve it."""
 
     folder: Path
     info: ManifestInfo
@@ -46,7 +46,7 @@ class ColdNode:
 
     @asynccontextmanager
     async def keeper(self) -> AsyncIterator[None]:
-        """Run the keeper, with no agent and no fetcher; killed at the end, and its servers with it."""
+        """Run the keeper, without agent and fetcher. It and its servers are killed at the end."""
         roots = [f"--{name}-root={self.folder / folder}" for name, folder in (("mount", "mnt"), ("cache", "cache"))]
         options = [f"--run-dir={self.folder / 'run'}", *roots, "--run-as=", "--agent-command=", "--fetcher-command="]
         self.keeper_socket.unlink(missing_ok=True)
@@ -56,7 +56,7 @@ class ColdNode:
 
     @asynccontextmanager
     async def agent(self, *modes: MountMode) -> AsyncIterator[RunningDriver]:
-        """Run the driver, with what earlier ones of this node left. ``modes``: what the node can mount."""
+        """Run the driver, with the state of earlier ones of this node. ``modes`` are the mount modes of the node."""
         keeper = KeeperClient(self.keeper_socket)
         async with running_driver(
             self.folder, self.info, keeper, modes or (MountMode.NATIVE, MountMode.FUSE)
@@ -66,9 +66,9 @@ class ColdNode:
 
 @contextmanager
 def cold_node() -> Iterator[ColdNode]:
-    """Make a node of which nothing stays."""
+    """Make a node that is removed completely."""
     with node_folder() as folder:
-        # As a kubelet's folder is: what is mounted below it reaches the containers' mount namespaces.
+        # Like a kubelet's folder: mounts below it propagate to the containers' mount namespaces.
         subprocess.run(["mount", "--bind", folder, folder], check=True)
         subprocess.run(["mount", "--make-rshared", folder], check=True)
         yield ColdNode(folder, write_version(folder / "cache", complete=False))
@@ -86,7 +86,7 @@ class Container:
 
 @contextmanager
 def container(node: ColdNode, propagation: str = "slave") -> Iterator[Container]:
-    """Run a container. ``slave``: as with HostToContainer; ``private``: as a pod with a volumeMount of its own."""
+    """Run a container. ``slave`` acts like HostToContainer, ``private`` like a pod with its own volumeMount."""
     inside = node.folder / "container"
     inside.mkdir()
     script = 'mount --rbind "$0" "$1" && echo ready && exec sleep 600'

@@ -1,23 +1,23 @@
-"""What a mounted version must show and may refuse: plain dictionaries, and a folder that is its source."""
+"""The allowed content and errors of a mounted version: plain dictionaries, and a folder as its source."""
 
 import errno
 import os
 from pathlib import Path
 from typing import NamedTuple
 
-from stoker_sidecar.fetcher.download.parts import chunks_of
+from stoker_sidecar.fetcher.ondisk.parts import chunks_of
 from tests.support.byte_reads import Got
 
 
 class Object(NamedTuple):
-    """An object's content and date; ``mtime_ns`` tells two contents apart for the source's ETag."""
+    """An object's content and date. ``mtime_ns`` distinguishes two contents for the source's ETag."""
 
     data: bytes
     mtime_ns: int
 
 
 class SourceFolder:
-    """A folder that stands for the store. ``objects``: what is in it now, by path; ``folders``: the empty ones, too."""
+    """A folder as the store. ``objects`` is its current content by path, and ``folders`` includes empty ones."""
 
     def __init__(self, folder: Path, files: dict[str, bytes]) -> None:
         self.folder = folder
@@ -29,7 +29,7 @@ class SourceFolder:
             self.write(path, data)
 
     def write(self, path: str, data: bytes) -> None:
-        """Write an object with a date later than anything before."""
+        """Write an object with a date later than all before."""
         self._clock += 1
         self.put(path, Object(data, self._clock))
 
@@ -43,18 +43,18 @@ class SourceFolder:
         self.folders |= {"" if str(parent) == "." else str(parent) for parent in Path(path).parents}
 
     def delete(self, path: str) -> None:
-        """Delete an object, and leave its folder, as rm does; no error when it is not there."""
+        """Delete an object but not its folder, like rm. A missing object is not an error."""
         (self.folder / path).unlink(missing_ok=True)
         self.objects.pop(path, None)
 
 
 class VersionModel:
-    """A version whose ``files`` stay, whatever becomes of the source. Bytes that a reader got stay on this disk."""
+    """A version with fixed ``files``, independent of the source. Bytes that a reader got stay on this disk."""
 
     def __init__(self, source: SourceFolder) -> None:
         self._source = source
         self.files = dict(source.objects)
-        self.folders = frozenset(source.folders)  # paths, empty folders too; the root is the empty one
+        self.folders = frozenset(source.folders)  # paths, including empty folders; the root is the empty one
         self._here: dict[str, set[int]] = {path: set() for path in self.files}
 
     def children(self, folder: str) -> list[str]:
@@ -64,18 +64,18 @@ class VersionModel:
         return sorted({path.split("/")[0] for path in below} - {""})
 
     def spoilt(self) -> list[str]:
-        """Return the paths that the source does not have any more as they were."""
+        """Return the paths whose objects in the source were deleted or changed."""
         return [path for path, content in self.files.items() if self._source.objects.get(path) != content]
 
     def all_is_here(self) -> None:
-        """Note that the version was warmed."""
+        """Record that the version was warmed."""
         for path, content in self.files.items():
             self._note(path, 0, len(content.data))
 
     def check(self, path: str, offset: int, length: int, got: Got, also: frozenset[int] = frozenset()) -> None:
-        """Raise AssertionError unless these are right bytes, whole or ended by an errno that is due.
+        """Raise AssertionError unless these are the right bytes, complete or ended by an expected errno.
 
-        ``also``: allowed errnos.
+        ``also`` has additional allowed errnos.
         """
         wanted = self.files[path].data[offset : offset + length]
         assert got.data == wanted[: len(got.data)], f"wrong bytes of {path} at {offset}"
@@ -88,7 +88,7 @@ class VersionModel:
             assert len(got.data) == len(wanted), f"{path} ends early"
 
     def _refusals(self, path: str, offset: int, length: int) -> frozenset[int]:
-        """Return the errnos of bytes that the source cannot give any more. A map's reader is told EFAULT instead."""
+        """Return the errnos for bytes that the source does not have any more. A reader of a map gets EFAULT instead."""
         content = self.files[path]
         now = self._source.objects.get(path)
         missing = set(chunks_of(offset, length, len(content.data))) - self._here[path]

@@ -1,4 +1,4 @@
-"""Directory streams as C programs use them: Python's own have neither positions nor rewinding."""
+"""Directory streams as in C programs, because Python's own have neither positions nor rewinding."""
 
 import ctypes
 import os
@@ -25,7 +25,7 @@ _libc.telldir.restype = ctypes.c_long
 
 
 class Directory:
-    """opendir(3); close it with ``close``. An iterator of names without ``.`` and ``..``. Raises OSError."""
+    """opendir(3). ``close`` closes it. An iterator of names without ``.`` and ``..``. Raises OSError."""
 
     def __init__(self, path: Path) -> None:
         pointer = _libc.opendir(os.fsencode(path))
@@ -49,15 +49,15 @@ class Directory:
                 return name
 
     def tell(self) -> int:
-        """Return the position behind the last name."""
+        """Return the position after the last name."""
         return int(_libc.telldir(self._stream))
 
     def seek(self, position: int) -> None:
-        """Go on from a position that ``tell`` gave."""
+        """Continue from a position that ``tell`` returned."""
         _libc.seekdir(self._stream, ctypes.c_long(position))
 
     def rewind(self) -> None:
-        """Start anew."""
+        """Rewind to the first name."""
         _libc.rewinddir(self._stream)
 
     def close(self) -> None:

@@ -1,35 +1,35 @@
-"""Several nodes of one process that warm a version at the same time, linked with each other or with one that lies."""
+"""Nodes in one process that warm a version at the same time, connected with each other or with a lying peer."""
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from stoker_api.nodecache import NodePhase
+from stoker_api.node_caches.node_dataset_status import NodePhase
 from stoker_sidecar.errors import NotYetConfigured
-from stoker_sidecar.fetcher.core.division import HAD, HELD
-from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Having, Neighbours
-from stoker_sidecar.fetcher.download.parts import CHUNK
-from stoker_sidecar.version.piece_maps import unpack_maps
-from stoker_sidecar.wire.fetcher_protocol import Have, Reach
+from stoker_sidecar.fetcher.ondisk.parts import CHUNK
+from stoker_sidecar.fetcher.ondisk.piece_maps import unpack_maps
+from stoker_sidecar.fetcher.peers.core.division import HAD, HELD
+from stoker_sidecar.fetcher.peers.peer_client import Ask, Came, Having, PeerClient
+from stoker_sidecar.wire.fetcher_protocol import InventoryQuery
 from tests.fakes.object_store import MemoryStore
 from tests.support.cache_node import UID, CacheNodeUnderTest, fill, open_cache_node
 from tests.support.played_files import GivesTogether
 from tests.support.waiting import eventually
 
 FILES = {f"train/{number:03}": bytes([number]) * 50_000 for number in range(200)}
-SHARDS = {f"shard-{number}": bytes([number]) * (2 * CHUNK + 5) for number in range(3)}
-ONE = {"model": b"".join(bytes([number]) * CHUNK for number in range(8)) + b"end"}
+SHARDS = {f"shard-{number}": bytes([number]) * (CHUNK + 5) for number in range(3)}
+ONE = {"model": b"".join(bytes([number]) * CHUNK for number in range(4)) + b"end"}
 NAMES = ("a:1", "b:1", "c:1")
 ALL = Having(b"\1" * 10_000, 10**9)
 
 
 class Linked(GivesTogether):
-    """Neighbours that are other CacheNodes of this process. ``mangle``: what becomes of what they give.
+    """Peers that are CacheNodes of this process. ``mangle`` changes the bytes that they send.
 
-    ``gives``: so many small files by one request.
+    ``gives`` is the number of small files per request.
     """
 
     def __init__(self, mangle: Callable[[Ask, bytes], bytes] = lambda ask, content: content, *, gives: int = 0) -> None:
@@ -42,7 +42,7 @@ class Linked(GivesTogether):
 
     async def having(self, peer: str, inodes: int, after: int = -1) -> Having | None:
         try:
-            had = await self.nodes[peer].node.have_more(Have(UID, self.nodes[peer].status().version, after))
+            had = await self.nodes[peer].node.have_more(InventoryQuery(UID, self.nodes[peer].status().version, after))
         except (KeyError, NotYetConfigured):
             return None
         pieces = unpack_maps(had.pieces)
@@ -52,38 +52,28 @@ class Linked(GivesTogether):
         self.asked.append((peer, ask))
         folder = self.nodes[peer].folder(self.nodes[peer].status().version)
         whole = self.nodes[peer].folder(self.nodes[peer].status().version) / "tree" / ask.path
-        if not whole.is_file() and ask.part and not await self._comes(peer, ask):
-            return Came.NOTHING
+        if not whole.is_file() and ask.part and not await self._has(peer, ask):
+            return Came.ABSENT
         found = [path for path in (folder / "tree" / ask.path, folder / "parts" / (ask.part or "-")) if path.is_file()]
         if not found:
             return Came.ABSENT
-        content = found[0].read_bytes()[ask.offset : ask.offset + ask.length]
+        # the piece alone: reading a whole file for each piece took seconds under load
+        with found[0].open("rb") as file:
+            file.seek(ask.offset)
+            content = file.read(ask.length)
         await asyncio.to_thread(write, self._mangle(ask, content))
         self.given += 1
         return Came.WHOLE
 
-    def offsets(self) -> set[int]:
-        """Where what was asked for begins."""
-        return {ask.offset for _, ask in self.asked}
-
-    async def _comes(self, peer: str, ask: Ask) -> bool:
-        """Wait for a piece that may be on its way to a node, as its agent does."""
-        node, piece = self.nodes[peer], ask.offset // CHUNK
+    async def _has(self, peer: str, ask: Ask) -> bool:
+        """Return True if a node has a piece of an incomplete file, by the same check as its agent."""
         having = await self.having(peer, 0)
         maps = having.pieces.values() if having is not None else ()
-        if any(one.name == ask.part and one.pieces[piece] in (HAD, HELD) for one in maps):
-            return True
-        here, restarts = 0, 0
-        while here < ask.length:
-            found = await node.node.reach(Reach(UID, node.status().version, ask.part, piece, here))
-            if found.here <= here or (here and found.restarts != restarts):
-                return False
-            here, restarts = found.here, found.restarts
-        return True
+        return any(one.name == ask.part and one.pieces[ask.offset // CHUNK] in (HAD, HELD) for one in maps)
 
 
 class Alone(Linked):
-    """A neighbour that says and gives what it likes."""
+    """A peer with arbitrary inventory and bytes."""
 
     def __init__(self, having: Having | None, gives: bytes | None = None) -> None:
         super().__init__()
@@ -101,10 +91,27 @@ class Alone(Linked):
         return Came.WHOLE
 
 
+class Taken(Alone):
+    """A compromised node with all of ``content``, which sends the result of ``lie`` for each piece."""
+
+    def __init__(
+        self, content: dict[str, bytes], lie: Callable[[Ask, bytes], bytes], having: Having | None = ALL
+    ) -> None:
+        super().__init__(having)
+        self._content = content
+        self._lie = lie
+
+    async def bring(self, peer: str, ask: Ask, write: Callable[[bytes], None]) -> Came:
+        self.asked.append((peer, ask))
+        piece = self._content[ask.path][ask.offset : ask.offset + ask.length]
+        await asyncio.to_thread(write, self._lie(ask, piece))
+        return Came.WHOLE
+
+
 @asynccontextmanager
 async def nodes(
     folder: Path,
-    neighbours: Neighbours,
+    client: PeerClient,
     content: dict[str, bytes],
     count: int = 2,
     store: MemoryStore | None = None,
@@ -113,8 +120,8 @@ async def nodes(
     """Open nodes of one bucket that know the version, with its digest."""
 
     @asynccontextmanager
-    async def meet(folder: Path | None, uid: str, digest: str) -> AsyncIterator[Neighbours]:
-        yield neighbours
+    async def meet(folder: Path | None, uid: str, digest: str, names: Mapping[str, str]) -> AsyncIterator[PeerClient]:
+        yield client
 
     store = MemoryStore() if store is None else store
     fill(store, content)
@@ -131,7 +138,7 @@ async def nodes(
 
 
 async def begin(node: CacheNodeUnderTest, digest: str, position: int, count: int = 2, **more: Any) -> None:
-    """Have it warmed up, divided with the others."""
+    """Warm it up, shared with the peers."""
     peers = [name for name in NAMES[:count] if name != NAMES[position]]
     entry: dict[str, Any] = {"listingId": "1", "peers": peers, "position": position} | more
     await node.configure(version=digest, eager=True, **entry)

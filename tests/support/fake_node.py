@@ -1,4 +1,4 @@
-"""A publisher with the node around it in memory, for tests of what it decides."""
+"""A publisher with a node in memory, for tests of its decisions."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from stoker_api.dataset import MountMode
+from stoker_api.datasets.dataset import MountMode
 from stoker_sidecar.errors import VolumeError
 from stoker_sidecar.volumes.core.publish import PublishRequest
 from stoker_sidecar.volumes.mount_sources import MountSources
-from stoker_sidecar.volumes.mount_table import MountTable
+from stoker_sidecar.volumes.mount_table import MountTable, UnknownMounts
+from stoker_sidecar.volumes.mount_upkeep import MountUpkeep
 from stoker_sidecar.volumes.mounted_volumes import MountedVolumes
 from stoker_sidecar.volumes.mounter import Mounter
 from stoker_sidecar.volumes.publisher import Publisher
+from stoker_sidecar.volumes.user_namespaces import UserNamespaces
 from tests.fakes.volumes import (
     DIGEST,
     UID,
@@ -35,7 +37,7 @@ VERSION = (UID, DIGEST)
 
 @dataclass
 class FakeNode:
-    """A publisher and all that it works with; ``restart`` makes a new agent on the same node."""
+    """A publisher and its collaborators. ``restart`` makes a new agent on the same node."""
 
     folder: Path
     clock: Clock = field(default_factory=Clock)
@@ -44,16 +46,19 @@ class FakeNode:
     overlays: FakeOverlays = field(default_factory=FakeOverlays)
     mounts: FakeMounts = field(default_factory=FakeMounts)
     modes: tuple[MountMode, ...] = (MountMode.NATIVE, MountMode.OVERLAY, MountMode.FUSE)
+    user_namespaces: UserNamespaces = field(default_factory=UserNamespaces)
     changes: int = 0
 
     def __post_init__(self) -> None:
         self.plan = FakePlan(self.clock)
         self.restart()
 
-    def restart(self) -> None:
+    def restart(self, unknown: UnknownMounts | None = None) -> None:
         table = MountTable(self.folder / "mounts.json")
-        sources = MountSources(self.keeper, self.overlays, table, Path("/mnt"), self.modes)
-        self.mounted = MountedVolumes(table, sources, Mounter(self.mounts), self.versions.find, self._changed)
+        sources = MountSources(self.keeper, self.overlays, table, Path("/mnt"), self.modes, self.user_namespaces)
+        mounter, find = Mounter(self.mounts), self.versions.find
+        self.mounted = MountedVolumes(table, sources, mounter, find, self._changed, unknown)
+        self.upkeep = MountUpkeep(self.mounted.bindings, sources)
         self.publisher = Publisher(self.plan, self.mounted, on_change=self._changed, clock=self.clock, wait_seconds=50)
 
     def _changed(self) -> None:

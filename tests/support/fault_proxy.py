@@ -1,7 +1,6 @@
-"""A proxy before an S3 server that spoils responses on demand: errors, resets, hangs, drips, cut and changed bodies.
+"""A proxy for an S3 server with faults on demand: errors, resets, hangs, slow, truncated and changed bodies.
 
-It understands GETs and HEADs one after the other on a connection, no more. Tests put their data straight into the
-server.
+It supports only GETs and HEADs, one after the other per connection. Tests write their data directly to the server.
 """
 
 import asyncio
@@ -15,12 +14,12 @@ from urllib.parse import urlsplit
 
 _HEAD_END = b"\r\n\r\n"
 _DRIP_BYTES = 16
-# Closed so, a socket sends RST instead of FIN.
+# With this option, closing a socket sends RST instead of FIN.
 _LINGER_NONE = struct.pack("ii", 1, 0)
 
 
 class End(Enum):
-    """What follows the bytes that are sent."""
+    """The action after the sent bytes."""
 
     KEEP = "the next request"
     CLOSE = "an orderly end of the connection"
@@ -32,7 +31,7 @@ class End(Enum):
 class Answer:
     """A response of the server.
 
-    Header names are in lower case; Content-Length follows from the body unless it is among them.
+    Header names are in lower case. Content-Length follows from the body unless it is among them.
     """
 
     status: int
@@ -40,7 +39,7 @@ class Answer:
     body: bytes
 
     def wire(self) -> tuple[bytes, bytes]:
-        """Return head and body as they are sent."""
+        """Return head and body in wire format."""
         headers = {"content-length": str(len(self.body))} | self.headers
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         return f"HTTP/1.1 {self.status} -\r\n{lines}\r\n".encode(), self.body
@@ -48,11 +47,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class Fault:
-    """What the proxy does to a response.
+    """The proxy's change of a response.
 
-    ``instead`` is sent without asking the server. ``change`` is made to the server's answer. ``raw`` is sent as it is
-    instead of any answer. ``share`` of the body is sent before ``end``. ``pause``: seconds between pieces of 16 bytes
-    of the body.
+    ``instead`` is sent without a request to the server. ``change`` changes the server's answer. ``raw`` is sent
+    verbatim instead of any answer. ``share`` of the body is sent before ``end``. ``pause`` is the seconds between
+    pieces of 16 bytes of the body.
     """
 
     instead: Answer | None = None
@@ -64,13 +63,13 @@ class Fault:
 
 
 def refusal(status: int, code: str = "", **headers: str) -> Fault:
-    """Make an error response as S3 sends it; header names take '_' for '-'."""
+    """Make an error response as S3 sends it. Header names have '_' for '-'."""
     text = f"<Error><Code>{code}</Code><Message>injected</Message></Error>" if code else "<html>injected</html>"
     return Fault(Answer(status, {name.replace("_", "-"): value for name, value in headers.items()}, text.encode()))
 
 
 def header(name: str, value: str) -> Fault:
-    """Make an answer that is right but for one header."""
+    """Make an answer that is right except for one header."""
     return Fault(change=lambda answer: replace(answer, headers=answer.headers | {name: value}))
 
 
@@ -93,7 +92,8 @@ STALLED = Fault(share=0.5, end=End.HANG)
 GARBAGE = Fault(raw=b"\x16\x03\x01 this is no HTTP\r\n\r\n", end=End.CLOSE)
 FLIPPED = Fault(change=_flip)
 RANGE_IGNORED = Fault(change=_whole)
-SHORTENED = Fault(change=lambda answer: replace(answer, body=answer.body[:-1]))  # Content-Length says so too
+# Content-Length matches the shorter body
+SHORTENED = Fault(change=lambda answer: replace(answer, body=answer.body[:-1]))
 OTHER_RANGE = header("content-range", "bytes 1-1/2")
 OTHER_ETAG = header("etag", '"00000000000000000000000000000000"')
 
@@ -102,7 +102,7 @@ OTHER_ETAG = header("etag", '"00000000000000000000000000000000"')
 class FaultProxy:
     """The proxy.
 
-    ``fault`` decides by the request's path and query; None: the answer passes as it is. ``asked``: the paths so far.
+    ``fault`` decides by the request's path and query. With None, the answer passes unchanged. ``asked`` has all paths.
     """
 
     upstream: tuple[str, int]
@@ -112,7 +112,7 @@ class FaultProxy:
     _tasks: set["asyncio.Task[None] | None"] = field(default_factory=set)
 
     def inject(self, fault: Fault, times: int | None = None, only: str = "") -> None:
-        """Spoil GETs of objects whose path contains ``only`` from now on; ``times``: just the next so many."""
+        """Apply the fault to GETs of objects whose path contains ``only``. ``times`` limits it to the next requests."""
         left = times
 
         def decide(path: str) -> Fault | None:
@@ -125,14 +125,14 @@ class FaultProxy:
         self.fault = decide
 
     def heal(self) -> None:
-        """Spoil no further responses; connections that hang go on hanging."""
+        """Stop the faults. Hanging connections stay as they are."""
         self.fault = lambda path: None
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection of a client."""
         self._tasks.add(asyncio.current_task())
         try:
-            with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):  # by ``close``
+            with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):  # closed by ``close``
                 while await self._answer(await reader.readuntil(_HEAD_END), writer):
                     pass
         finally:
@@ -146,7 +146,7 @@ class FaultProxy:
                 task.cancel()
 
     async def _answer(self, request: bytes, writer: asyncio.StreamWriter) -> bool:
-        """Answer a request; tells whether the connection takes another one."""
+        """Answer a request. Return True if the connection accepts another one."""
         path = request.split(b" ", 2)[1].decode()
         self.asked.append(path)
         fault = self.fault(path) or Fault()
@@ -167,7 +167,9 @@ class FaultProxy:
             writer.close()
         status, *lines = head.decode("latin-1").split("\r\n")
         pairs = (line.split(": ", 1) for line in lines)
-        headers = {name.lower(): value for name, value in pairs if name.lower() not in ("connection", "content-length")}
+        # A HEAD's Content-Length is that of a GET's body.
+        follows = ("connection",) if request.startswith(b"HEAD ") else ("connection", "content-length")
+        headers = {name.lower(): value for name, value in pairs if name.lower() not in follows}
         return Answer(int(status.split()[1]), headers, body)
 
 
@@ -191,7 +193,7 @@ async def _finish(writer: asyncio.StreamWriter, end: End) -> bool:
 
 
 async def _wait(seconds: float) -> None:
-    """Be slow: this is the fault itself, not a wait for something."""
+    """Be slow: this delay is the fault itself, not a wait for a condition."""
     if seconds:
         loop = asyncio.get_running_loop()
         turn = loop.create_future()
@@ -201,7 +203,7 @@ async def _wait(seconds: float) -> None:
 
 @asynccontextmanager
 async def fault_proxy(endpoint: str) -> AsyncIterator[FaultProxy]:
-    """Run a proxy before the server at ``endpoint`` on this event loop."""
+    """Run a proxy for the server at ``endpoint`` on this event loop."""
     parts = urlsplit(endpoint)
     assert parts.hostname is not None
     assert parts.port is not None

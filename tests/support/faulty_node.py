@@ -1,4 +1,4 @@
-"""A keeper, fetcher and FUSE server on cache folders that a test may break, and a folder that stands for the store."""
+"""A keeper, fetcher and FUSE server on breakable cache folders, with a folder as the store."""
 
 import random
 import shlex
@@ -8,26 +8,26 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from stoker_api.dataset_source import Source
-from stoker_api.node_dataset import NodeDataset
-from stoker_api.nodecache import NodeDatasetStatus
+from stoker_api.datasets.dataset_source import Source
+from stoker_api.node_caches.node_dataset import NodeDataset
+from stoker_api.node_caches.node_dataset_status import NodeDatasetStatus
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.credentials import AmbientCredentials
 from stoker_sidecar.wire.fetcher_protocol import Configure, Progress, Watch, decode_reply, encode_request
 from tests.support.keeper import SECONDS, UID, Keeper
 from tests.support.waiting import wait_until
 
-_FETCHER = [sys.executable, "-m", "stoker_sidecar.fetcher.main", "--floor-bytes", "0"]
+_FETCHER = [sys.executable, "-m", "stoker_sidecar.fetcher.main"]
 
 
 def random_files(count: int, size: int) -> dict[str, bytes]:
-    """Make files in a few folders: random content by path."""
+    """Make files in a few folders, with random content. Return the content by path."""
     seed = random.Random(count)
     return {f"class{n % 3}/{n}.png": seed.randbytes(size) for n in range(count)}
 
 
 class FaultyNode:
-    """A node whose parts a test can break, with ``files``: what every reader must see."""
+    """A node with breakable parts, and ``files``: the content that every reader must see."""
 
     def __init__(self, folder: Path, keeper: Keeper, roots: list[Path], files: dict[str, bytes]) -> None:
         self.files = files
@@ -40,7 +40,7 @@ class FaultyNode:
             file.write_bytes(data)
 
     def configure(self, *, version: str = "", eager: bool = False) -> None:
-        """Tell the fetcher what is wanted; it lists once."""
+        """Send the desired state to the fetcher, which lists once."""
         source = Source(uri=f"file://{self._source}")
         dataset = NodeDataset(
             namespace="ns", name="data", uid=UID, source=source, listing_id="1", version=version, eager=eager
@@ -50,7 +50,7 @@ class FaultyNode:
             lines.readline()
 
     def progress(self) -> Progress:
-        """Ask for the progress as it is now."""
+        """Return the current progress."""
         with self._connect() as connection, connection.makefile("rb") as lines:
             connection.sendall(encode_request(1, Watch()))
             reply = decode_reply(lines.readline())[1]
@@ -62,11 +62,11 @@ class FaultyNode:
         return NodeDatasetStatus.model_validate(self.progress().datasets[0])
 
     def reach(self, condition: Callable[[NodeDatasetStatus], bool], seconds: float = 2 * SECONDS) -> None:
-        """Wait until the dataset's status is so."""
+        """Wait until the dataset's status matches."""
         wait_until(lambda: condition(self.status()), seconds)
 
     def list(self) -> str:
-        """Have the source listed, and return the digest."""
+        """List the source. Return the digest."""
         self.configure()
         self.reach(lambda status: status.listing is not None and bool(status.listing.version))
         listing = self.status().listing
@@ -75,7 +75,7 @@ class FaultyNode:
         return listing.version
 
     def mount(self, digest: str) -> Path:
-        """Mount the version with FUSE, and return where."""
+        """Mount the version with FUSE. Return the path."""
         wait_until(lambda: self._folders.paths(UID, digest) is not None)
         paths = self._folders.paths(UID, digest)
         assert paths is not None
@@ -95,9 +95,13 @@ class FaultyNode:
 
 
 @contextmanager
-def faulty_node(folder: Path, folders: str, files: dict[str, bytes]) -> Iterator[FaultyNode]:
-    """Run a node on these cache ``folders``, as the keeper's --cache-root takes them."""
+def faulty_node(folder: Path, folders: str, files: dict[str, bytes], floor: str = "0") -> Iterator[FaultyNode]:
+    """Run a node on these cache ``folders``, in the format of the keeper's --cache-root.
+
+    ``floor`` is the part of their disks that permanent files leave free.
+    """
     options = ["--cache-root", folders]
-    with Keeper(folder / "k", fetcher=shlex.join([*_FETCHER, "--host-folder", str(folder)]), options=options) as keeper:
+    fetcher = shlex.join([*_FETCHER, "--floor-bytes", floor, "--host-folder", str(folder)])
+    with Keeper(folder / "k", fetcher=fetcher, options=options) as keeper:
         roots = [Path(word.removeprefix("memory:")) for word in folders.split(",")]
         yield FaultyNode(folder, keeper, roots, files)

@@ -1,4 +1,4 @@
-"""The fetcher as its own process, and a client of its socket."""
+"""The fetcher as a separate process, and a client of its socket."""
 
 import asyncio
 import itertools
@@ -10,16 +10,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stoker_api.nodecache import NodeDatasetStatus
+from stoker_api.node_caches.node_dataset_status import NodeDatasetStatus
 from stoker_sidecar.wire.fetcher_protocol import MAX_LINE, Progress, Reply, Request, Watch, decode_reply, encode_request
-from tests.support.waiting import eventually, eventually_async
+from tests.support.waiting import SECONDS_OF_PROCESSES, eventually, eventually_async
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass
 class FetcherProcess:
-    """A running fetcher: ``ask`` for one reply; ``progress`` is the last that was told."""
+    """A running fetcher: ``ask`` for one reply. ``progress`` is the latest report."""
 
     process: asyncio.subprocess.Process
     reader: asyncio.StreamReader
@@ -37,7 +37,7 @@ class FetcherProcess:
         return await reply
 
     async def reach(self, condition: Callable[[NodeDatasetStatus], bool], seconds: float = 60.0) -> NodeDatasetStatus:
-        """Return the status of the only dataset once the condition holds."""
+        """Return the status of the only dataset when the condition holds."""
         await eventually(lambda: bool(self.progress.datasets) and condition(self.status), seconds)
         return self.status
 
@@ -52,7 +52,7 @@ class FetcherProcess:
         await self.process.wait()
 
     async def listen(self) -> None:
-        """Take in what the fetcher says, until it ends."""
+        """Process the fetcher's reports until it ends."""
         self.writer.write(encode_request(-1, Watch()))
         while line := await self.reader.readline():
             number, reply = decode_reply(line)
@@ -63,12 +63,14 @@ class FetcherProcess:
 
 
 @asynccontextmanager
-async def fetcher_process(root: Path, *options: str, memory: int | None = None) -> AsyncIterator[FetcherProcess]:
+async def fetcher_process(
+    root: Path, *options: str, memory: int | None = None, start_seconds: float = SECONDS_OF_PROCESSES
+) -> AsyncIterator[FetcherProcess]:
     """Start one on the cache folder ``root``, with more command line ``options``.
 
-    Ended by SIGTERM, with exit code 0, unless it was killed.
+    Unless killed, SIGTERM ends it with exit code 0.
 
-    ``memory``: descriptor of the memory that one fetcher leaves to the next.
+    ``memory`` is the descriptor of the memory that one fetcher passes to the next.
     """
     socket = root.parent / "fetcher.sock"
     socket.unlink(missing_ok=True)
@@ -78,7 +80,7 @@ async def fetcher_process(root: Path, *options: str, memory: int | None = None) 
     process = await asyncio.create_subprocess_exec(
         sys.executable, *words, *options, env=os.environ | {"PYTHONWARNINGS": "default"}, pass_fds=fds
     )
-    reader, writer = await eventually_async(lambda: _connected(socket))
+    reader, writer = await eventually_async(lambda: _connected(socket), start_seconds)
     fetcher = FetcherProcess(process, reader, writer)
     listening = asyncio.create_task(fetcher.listen())
     try:
@@ -92,7 +94,7 @@ async def fetcher_process(root: Path, *options: str, memory: int | None = None) 
 
 
 async def _connected(socket: Path) -> Connection | None:
-    """Connect; None while the fetcher does not listen yet, as its socket is there a moment before."""
+    """Connect. None if the fetcher does not listen, because its socket exists a moment earlier."""
     try:
         return await asyncio.open_unix_connection(socket, limit=MAX_LINE)
     except (FileNotFoundError, ConnectionRefusedError):

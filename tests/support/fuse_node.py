@@ -1,4 +1,4 @@
-"""A version behind a real FUSE server with a slow source, and the agent's part that sees reads of it."""
+"""A version behind a real FUSE server with a slow source, and the part of an agent that receives reads."""
 
 import asyncio
 import time
@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from stoker_api.dataset import MountMode
-from stoker_api.node_workload import EvidenceSource
-from stoker_sidecar.agent.loader_sampler import LoaderSampler
-from stoker_sidecar.agent.observation import Observation
-from stoker_sidecar.agent.plan import NodePlan
-from stoker_sidecar.agent.workloads import SourceCounts
+from stoker_api.datasets.dataset import MountMode
+from stoker_api.node_caches.node_workload import EvidenceSource
+from stoker_sidecar.agent.observation.loaders.loader_sampler import LoaderSampler
+from stoker_sidecar.agent.observation.observation import Observation
+from stoker_sidecar.agent.observation.workloads import SourceCounts
+from stoker_sidecar.agent.planning.plan import NodePlan
 from stoker_sidecar.volumes.core.publish import Published
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.fetcher_protocol import Read, Reply
@@ -25,7 +25,7 @@ from tests.support.versions import VersionFolder
 
 @dataclass
 class FuseNode:
-    """A version behind FUSE, whose source is slow, and the agent's part that sees reads of it."""
+    """A version behind FUSE with a slow source, and the part of an agent that receives reads."""
 
     version: VersionFolder
     seen: Path
@@ -34,7 +34,7 @@ class FuseNode:
 
     @property
     def counts(self) -> SourceCounts:
-        """What the FUSE server told of the version."""
+        """The FUSE server's reports about the version."""
         return self.observation.workloads.counts.get((UID, EvidenceSource.FUSE), SourceCounts())
 
 
@@ -46,9 +46,9 @@ async def fuse_node(
     pods: Sequence[str] = ("trainer-0",),
     loaders: LoaderSampler | None = None,
 ) -> AsyncIterator[FuseNode]:
-    """Serve a cold version by FUSE to these pods; its source takes ``delay`` seconds for each piece.
+    """Serve a cold version by FUSE to these pods. Its source takes ``delay`` seconds for each piece.
 
-    ``loaders``: the agent's part that samples loaders.
+    ``loaders`` is the part of an agent that samples loaders.
     """
     version, truth = VersionFolder(folder / "version", files), folder / "truth"
     for path, data in files.items():
@@ -57,10 +57,10 @@ async def fuse_node(
     bring = bringing(version.folder, truth)
 
     def slowly(request: Read) -> Reply:
-        time.sleep(delay)  # the source that is throttled
+        time.sleep(delay)  # the throttled source
         return bring(request)
 
-    # An agent that does nothing: its part of observing runs in this process.
+    # An agent that does nothing: its observing part runs in this process.
     with Keeper(folder / "keeper", agent="sleep 1000") as keeper:
         digest = version.info.digest
         versions = folder / "cache" / "datasets" / UID / "versions"

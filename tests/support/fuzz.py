@@ -1,4 +1,4 @@
-"""Objects of Stoker's kinds as no one would write them, which the API server mostly takes: odd texts, large numbers."""
+"""Unusual objects of Stoker's kinds, mostly accepted by the API server: odd texts, large numbers."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -51,19 +51,19 @@ _ENDPOINTS = [
 
 
 class Fuzzer:
-    """Makes objects, the same ones for the same ``seed``. ``home``: the namespace of what they name."""
+    """Makes objects, the same ones for the same ``seed``. ``home`` is the namespace of referenced objects."""
 
     def __init__(self, seed: int, home: str) -> None:
         self._random = random.Random(seed)
         self._home = home
 
     def text(self, most: int = 40) -> str:
-        """Return a text of every plane of Unicode, without surrogates and NUL, which no JSON carries."""
+        """Return a text from all planes of Unicode, without surrogates and NUL, which JSON cannot contain."""
         size = self._random.choice([0, 1, 3, most // 2, most])
         return "".join(chr(self._random.randint(*self._random.choice(_PLANES))) for _ in range(size))
 
     def dataset(self, name: str, selector: dict[str, str]) -> Object:
-        """Return a Dataset that names nodes by ``selector``, mostly of fields that the API server takes."""
+        """Return a Dataset that selects nodes by ``selector``, mostly with fields that the API server accepts."""
         source = self._some(
             endpoint=lambda: self._pick(_ENDPOINTS),
             region=lambda: self._pick(["eu-west-1", "-", "a" * 63, "a" * 64, self.text(9), "mars-1"]),
@@ -112,7 +112,7 @@ class Fuzzer:
         )
 
     def training_job(self, name: str, datasets: Sequence[str]) -> Object:
-        """Return a TrainingJob with a template as no one would write it."""
+        """Return a TrainingJob with an unusual template."""
         spec = self._some(
             framework=lambda: self._pick(["pytorch", "tensorflow", "jax", "none"]),
             workers=lambda: self._pick([1, 2, 3, 5, 0, 1001, *_NUMBERS]),
@@ -201,5 +201,5 @@ class Fuzzer:
         return self._random.choice(some)
 
     def _some(self, **fields: Callable[[], Any]) -> Object:
-        """Return an eighth of the fields: of more, one would nearly always be refused and keep the others out."""
+        """Return an eighth of the fields. With more, a refusal of one would nearly always exclude the rest."""
         return {name: make() for name, make in fields.items() if self._random.random() < 0.125}

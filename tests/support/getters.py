@@ -1,10 +1,10 @@
-"""A GET client of a bucket that a server on loopback makes up."""
+"""A GET client of a bucket that a server on loopback simulates."""
 
 import ssl
 
+from stoker_sidecar.store.buckets.s3_get import S3Getter
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.core.s3_requests import BucketAddress
-from stoker_sidecar.store.s3_get import S3Getter
 
 
 def anonymous_getter(host: str, settings: ConnectionSettings | None = None) -> S3Getter:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from stoker_sidecar.linux import mountinfo
-from stoker_sidecar.linux.mount_calls import detach
+from stoker_sidecar.linux.mounts import mountinfo
+from stoker_sidecar.linux.mounts.mount_calls import detach
 from tests.support.processes import is_running
 from tests.support.versions import VersionFolder
 from tests.support.waiting import SECONDS_OF_PROCESSES, wait_until
@@ -21,12 +21,12 @@ UID = "uid-1"
 
 
 def mounts_below(folder: Path) -> list[mountinfo.Mount]:
-    """List what is mounted at or under ``folder`` now."""
+    """List the current mounts at or under ``folder``."""
     return list(mountinfo.below(mountinfo.read(), str(folder)))
 
 
 def clear_mounts(folder: Path) -> None:
-    """Unmount whatever a failed test left."""
+    """Unmount the remains of a failed test."""
     for mount in reversed(mounts_below(folder)):
         detach(mount.target)
 
@@ -34,7 +34,7 @@ def clear_mounts(folder: Path) -> None:
 class Keeper:
     """A context manager.
 
-    ``folder`` takes sockets, mounts and log; servers run as root, since the tests' Python is root's.
+    ``folder`` is for sockets, mounts and log. Servers run as root, because the tests' Python belongs to root.
     """
 
     def __init__(
@@ -48,9 +48,9 @@ class Keeper:
         identity: str = "",
         within: Sequence[str] = (),
     ) -> None:
-        """Describe a keeper. ``node``: the folder that keepers of several pods of one node share, each an ``identity``.
+        """Describe a keeper. Keepers of one node's pods share the folder ``node``, and each has an ``identity``.
 
-        ``within``: a command that runs the one that follows it.
+        ``within`` is a command prefix.
         """
         self.folder = folder
         folder.mkdir(exist_ok=True)
@@ -78,7 +78,7 @@ class Keeper:
         wait_until(self._answers)
 
     def launch(self) -> None:
-        """Start it; its turn may come later."""
+        """Start it without a wait: its turn may come later."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(self._command, stdout=log, stderr=log)
 
@@ -88,7 +88,7 @@ class Keeper:
         return self._answers()
 
     def logged(self, text: str) -> bool:
-        """Tell whether its log has this text."""
+        """Return True if its log has this text."""
         return text in self.log.read_text()
 
     def _answers(self) -> bool:
@@ -101,20 +101,20 @@ class Keeper:
 
     @property
     def pid(self) -> int:
-        """Of the keeper itself. Raises RuntimeError."""
+        """The PID of the keeper itself. Raises RuntimeError."""
         if self.process is None:
             raise RuntimeError("the keeper does not run")
         return self.process.pid
 
     def stop(self) -> int:
-        """Stop it as the kubelet does, and return the exit code."""
+        """Stop it as the kubelet does. Return the exit code."""
         if self.process is None:
             raise RuntimeError("the keeper does not run")
         self.process.terminate()
         return self.process.wait(SECONDS)
 
     def kill(self) -> None:
-        """Kill it as the OOM killer does; wait until its children are gone as well, since they hold the mounts."""
+        """Kill it as the OOM killer does. Wait until its children are gone as well, because they hold the mounts."""
         if self.process is None:
             return
         children = self.pids() if self.process.poll() is None and self._answers() else []
@@ -124,25 +124,25 @@ class Keeper:
         self.process = None
 
     def pids(self) -> list[int]:
-        """Return the pids of all its children."""
+        """Return the PIDs of all its children."""
         reply = self.call(op="list")
         return [row["pid"] for row in reply["servers"] + reply["children"] if row["pid"] is not None]
 
     def call(self, **request: Any) -> dict[str, Any]:
         """Send one request on the keeper's socket and return the reply."""
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(SECONDS + 10)  # the keeper's own deadline for a server comes first
+            connection.settimeout(SECONDS + 10)  # the keeper's own deadline for a server is shorter
             connection.connect(str(self.run_dir / "keeper.sock"))
             connection.sendall(json.dumps(request).encode() + b"\n")
             reply: dict[str, Any] = json.loads(connection.makefile().readline())
         return reply
 
     def mountpoint(self, version: VersionFolder) -> Path:
-        """Return where ``serve`` mounts it."""
+        """Return the path of a mount by ``serve``."""
         return self.mount_root / UID / version.info.digest
 
     def serve(self, version: VersionFolder) -> Path:
-        """Mount a version; where. Raises RuntimeError with the keeper's sentence."""
+        """Mount a version. Return the path. Raises RuntimeError with the keeper's message."""
         mountpoint = self.mountpoint(version)
         reply = self.call(
             op="serve",
@@ -161,12 +161,12 @@ class Keeper:
         return self.call(op="release", uid=UID, digest=version.info.digest)
 
     def server(self) -> dict[str, Any]:
-        """Return the row of the one server."""
+        """Return the row of the only server."""
         (row,) = self.call(op="list")["servers"]
         return dict(row)
 
     def zygote(self) -> int:
-        """Return the pid of the process that forks servers, once it is there."""
+        """Return the PID of the process that forks servers, when it exists."""
         wait_until(lambda: self._child("fuse zygote") is not None)
         pid = self._child("fuse zygote")
         return -1 if pid is None else pid
@@ -175,7 +175,7 @@ class Keeper:
         return next((row["pid"] for row in self.call(op="list")["children"] if row["name"] == name), None)
 
     def kill_server(self) -> None:
-        """Kill the one FUSE server with SIGKILL, and return when another answers."""
+        """Kill the only FUSE server with SIGKILL. Return when another answers."""
         before = self.server()
         os.kill(before["pid"], signal.SIGKILL)
         wait_until(lambda: self.server()["restarts"] > before["restarts"] and self.server()["ready"])

@@ -1,4 +1,4 @@
-"""Which forms of metadata layers the kernel of this machine can mount, found as the agent finds it."""
+"""The forms of metadata layers that this machine's kernel can mount, detected as in the agent."""
 
 import tempfile
 from functools import cache
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.volumes.metadata_layer import LayerForm
-from stoker_sidecar.volumes.overlays import find_form
+from stoker_sidecar.volumes.layers.metadata_layer import LayerForm
+from stoker_sidecar.volumes.layers.overlay_support import find_form
 
 
 @cache
@@ -18,6 +18,6 @@ def best_form() -> LayerForm:
 
 
 def need(form: LayerForm) -> None:
-    """Skip a test of images where the kernel mounts none."""
+    """Skip a test of images if the kernel mounts none."""
     if form is LayerForm.IMAGE and best_form() is not LayerForm.IMAGE:
         pytest.skip("this kernel mounts no EROFS image from a file (Linux 6.12 does)")

@@ -1,4 +1,4 @@
-"""Training programs on a real mount, what their node knows of them at each moment, and how much of that is right."""
+"""Training programs on a real mount, the node's knowledge of them over time, and the correct share of it."""
 
 import asyncio
 import itertools
@@ -10,21 +10,22 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.truth.programs import DEBIANS_PYTHON, FOLDER
-from stoker_api.node_workload import NodeWorkload
+from stoker_api.node_caches.node_workload import NodeWorkload
+from tests.support.pythons import DEBIANS_PYTHON
 
-_EVERY = 0.1  # seconds between two looks
-# What reads do not tell: a checkpoint is written beside the Dataset.
+_PROGRAMS = Path(__file__).parent / "programs"
+_EVERY = 0.1  # seconds between two samples
+# Reads do not show it: a checkpoint is written outside the Dataset.
 UNSEEN = "SaveCheckpoint"
-# Seconds: a change takes two windows, of a second each where reads are slow. What is over before cannot be noticed.
+# Seconds: a change takes two windows, of a second each for slow reads. Shorter phases cannot be noticed.
 _TWO_WINDOWS = 2.0
-# Puts itself into a cgroup, then becomes the program.
+# Enters a cgroup, then becomes the program.
 _WITHIN = 'echo $$ > "$0" && exec "$@"'
 
 
 @dataclass(frozen=True)
 class KnownMoment:
-    """What was known of the pod, or true of the program, from then on."""
+    """The node's knowledge of the pod, or the true phase of the program, from a time on."""
 
     seconds: float
     phase: str | None
@@ -33,10 +34,10 @@ class KnownMoment:
 
 @dataclass(frozen=True)
 class LiveVerdict:
-    """Shares of the time in which phase and epoch were right, and seconds until the slowest change was noticed.
+    """Shares of the time with a correct phase and epoch, and seconds until the slowest change was noticed.
 
-    ``changes``: seconds until each change was noticed; ``missed``: changes that were not noticed before the next one,
-    two windows later or more.
+    ``changes`` has the seconds until each change was noticed. ``missed`` is the number of changes that were not noticed
+    before the next one, at least two windows later.
     """
 
     phases: float
@@ -46,7 +47,7 @@ class LiveVerdict:
 
     @property
     def slowest(self) -> float:
-        """Seconds that the slowest noticed change took."""
+        """The seconds of the slowest noticed change."""
         return max((seconds for _, seconds in self.changes), default=0.0)
 
     def __str__(self) -> str:
@@ -56,9 +57,10 @@ class LiveVerdict:
 
 @dataclass(frozen=True)
 class LiveProgram:
-    """A program of bench/truth, as one pod runs it. ``pod``: its name; ``python``: that has its libraries.
+    """A program of tests/support/programs in one pod with the name ``pod``.
 
-    ``group``: the pod's cgroup, in which it runs; None: where it is the only pod.
+    ``python`` is the interpreter with its libraries. ``group`` is the pod's cgroup, in which it runs. With None, it is
+    the only pod.
     """
 
     script: str
@@ -71,12 +73,12 @@ class LiveProgram:
 async def run_program(
     program: LiveProgram, seen: Path, folder: Path, rows: Callable[[], Sequence[NodeWorkload]], **environment: str
 ) -> LiveVerdict:
-    """Run a program over what a pod sees, and judge what ``rows`` say of it meanwhile."""
+    """Run a program on a pod's view, and compare ``rows`` with the truth during the run."""
     folder = folder / program.pod
     (folder / "checkpoints").mkdir(parents=True)
     truth = folder / "truth.jsonl"
     known: list[KnownMoment] = []
-    command = [str(program.python), str(FOLDER / program.script), str(seen), str(folder / "checkpoints"), str(truth)]
+    command = [str(program.python), str(_PROGRAMS / program.script), str(seen), str(folder / "checkpoints"), str(truth)]
     async with _running(program, [*command, *program.arguments], os.environ | environment) as process:
         while process.returncode is None:
             found = next((row for row in rows() if row.pod.endswith(f"/{program.pod}")), None)
@@ -103,7 +105,7 @@ async def _running(
 
 
 def judge(truth: Sequence[KnownMoment], known: Sequence[KnownMoment]) -> LiveVerdict:
-    """Compare what was known with the truth, by the looks that were taken."""
+    """Compare the samples with the truth."""
     phases: list[bool] = []
     epochs: list[bool] = []
     changes: list[tuple[str, float]] = []

@@ -6,5 +6,5 @@ _SCRIPT = 'mkdir -p "$0" && mount -t tmpfs stoker-test "$0" && exec "$@"'
 
 
 def own_mounts_with(folder: Path) -> tuple[str, ...]:
-    """Return the command that runs the one that follows it with mounts of its own, of which one is at ``folder``."""
+    """Return the command prefix for a separate mount namespace with one mount at ``folder``."""
     return "unshare", "--mount", "--propagation", "private", "sh", "-c", _SCRIPT, str(folder)

@@ -1,21 +1,21 @@
-"""Caches of files of one size, to compare others with: one that knows the future, and two that know nothing. Pure."""
+"""Reference caches of files of one size: one that knows the future, and two without knowledge. Pure."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
 
 
 def hits_by_next_use(epochs: Sequence[Sequence[int]], room: int) -> list[int]:
-    """Return the hits of each epoch with room for so many files.
+    """Return the hits of each epoch with room for this number of files.
 
-    A file that comes is kept if one that is here is used later than itself, or never, which then leaves (Belady 1966,
-    with the right to keep nothing).
+    An arriving file replaces a cached file with a later next use, or with none (Belady 1966, with the right to cache
+    nothing).
     """
     reads = [file for epoch in epochs for file in epoch]
     following, later = [0] * len(reads), dict[int, int]()
     for at in range(len(reads) - 1, -1, -1):
         following[at] = later.get(reads[at], len(reads))
         later[reads[at]] = at
-    here: dict[int, int] = {}  # file -> when it is read next
+    here: dict[int, int] = {}  # file -> position of its next read
     hits, at = [0] * len(epochs), 0
     for number, epoch in enumerate(epochs):
         for file in epoch:
@@ -28,7 +28,7 @@ def hits_by_next_use(epochs: Sequence[Sequence[int]], room: int) -> list[int]:
 
 
 def hits_of_what_came_first(epochs: Sequence[Sequence[int]], room: int) -> list[int]:
-    """Return the hits of each epoch where the first files that came stay."""
+    """Return the hits of each epoch if the first files stay."""
     here: set[int] = set()
     hits = [0] * len(epochs)
     for number, epoch in enumerate(epochs):
@@ -40,7 +40,7 @@ def hits_of_what_came_first(epochs: Sequence[Sequence[int]], room: int) -> list[
 
 
 def hits_of_recent_use(epochs: Sequence[Sequence[int]], room: int) -> list[int]:
-    """Return the hits of each epoch where the least recently used file makes way."""
+    """Return the hits of each epoch with eviction of the least recently used file."""
     here: OrderedDict[int, None] = OrderedDict()
     hits = [0] * len(epochs)
     for number, epoch in enumerate(epochs):

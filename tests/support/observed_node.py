@@ -1,4 +1,4 @@
-"""A version that pods have mounted, the agent's part that sees reads of it, and the real observer beside."""
+"""A version mounted by pods, the part of an agent that receives reads, and the real observer."""
 
 import asyncio
 import subprocess
@@ -8,28 +8,29 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stoker_api.dataset import MountMode
-from stoker_api.node_workload import EvidenceSource
-from stoker_sidecar.agent.observation import Observation
-from stoker_sidecar.agent.plan import NodePlan
-from stoker_sidecar.agent.workloads import SourceCounts
-from stoker_sidecar.linux import overlay
+from stoker_api.datasets.dataset import MountMode
+from stoker_api.node_caches.node_workload import EvidenceSource
+from stoker_sidecar.agent.observation.observation import Observation
+from stoker_sidecar.agent.observation.workloads import SourceCounts
+from stoker_sidecar.agent.planning.plan import NodePlan
+from stoker_sidecar.linux.mounts import overlay
 from stoker_sidecar.version.layout import CachePaths
-from stoker_sidecar.volumes import metadata_layer
 from stoker_sidecar.volumes.core.publish import Published
+from stoker_sidecar.volumes.layers import metadata_layer
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.access_protocol import SOCKET
 from tests.fakes.volumes import UID, publish_request
 from tests.support.csi_driver import FILES, node_folder, write_version
 from tests.support.layer_forms import best_form
+from tests.support.version_readers import InProcessReader
 from tests.support.waiting import eventually
 
-NOBODY = 0  # no process is of the sidecar's family: readers of a test are the test's own
+NOBODY = 0  # no process is of the sidecar's family: the test's readers are in its own process
 
 
 @dataclass
 class ObservedNode:
-    """One mounted version; ``seen`` is what a pod sees of it."""
+    """One mounted version. ``seen`` is the pod's path."""
 
     folder: Path
     seen: Path
@@ -40,25 +41,25 @@ class ObservedNode:
 
     @property
     def counts(self) -> SourceCounts:
-        """What was seen of the version by fanotify."""
+        """The version's reads observed by fanotify."""
         return self.observation.workloads.counts.get((UID, EvidenceSource.FANOTIFY), SourceCounts())
 
     def start_observer(self, cpu: str = "0.05") -> "subprocess.Popen[bytes]":
-        """Start the real observer, held to the cache folder."""
-        command = [sys.executable, "-m", "stoker_sidecar.observer.main", "--cpu", cpu]
+        """Start the real observer, limited to the cache folder."""
+        command = [sys.executable, "-m", "stoker_sidecar.helpers.observer.main", "--cpu", cpu]
         command += ["--socket", str(self.folder / "run" / SOCKET), "--readable", str(self.folder / "cache")]
         self.observers.append(subprocess.Popen(command))
         return self.observers[-1]
 
     def end_observers(self) -> None:
-        """Kill the observers that run."""
+        """Kill the running observers."""
         for process in self.observers:
             process.kill()
             process.wait()
         self.observers.clear()
 
     def mount_anew(self) -> None:
-        """Have another overlay of the same layers take the place of the one that is mounted."""
+        """Replace the mounted overlay with a new one of the same layers."""
         overlay.unmount(self.seen)
         overlay.mount(_layers(self.folder, self.record.folder / "tree"), self.seen)
 
@@ -67,7 +68,7 @@ class ObservedNode:
         await eventually(condition, seconds)
 
     async def until_seen(self) -> None:
-        """Read a file until the observer has seen it: it watches then."""
+        """Read a file until the observer has seen it: then it is watching."""
         path = next(path for path in self.seen.rglob("*") if path.is_file())
 
         def look() -> bool:
@@ -81,7 +82,7 @@ class ObservedNode:
 async def observed_node(
     mode: MountMode = MountMode.NATIVE, files: Mapping[str, bytes] = FILES, pods: Sequence[str] = ("trainer-0",)
 ) -> AsyncIterator[ObservedNode]:
-    """Run the agent's part for one version, mounted in that way by these pods; no observer yet."""
+    """Run the agent's part for one version, mounted in this way by these pods. No observer runs at first."""
     with node_folder() as folder:
         info = write_version(folder / "cache", files)
         paths = CachePaths(folder / "cache").dataset(UID).version(info.digest)
@@ -100,6 +101,7 @@ async def observed_node(
                 run_dir=folder / "run",
                 cgroups=folder,
                 family=NOBODY,
+                reader=InProcessReader(),
             )
             node = ObservedNode(folder, seen, records[0], plan, observation)
             running = asyncio.create_task(observation.run())

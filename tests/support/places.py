@@ -1,4 +1,4 @@
-"""Where a Dataset may be, as people write it: what the API takes of that, and what it refuses."""
+"""Locations of a Dataset as users write them: accepted and refused ones."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,10 +1,10 @@
-"""The way to an API server on loopback that has no certificate."""
+"""Access to an API server on loopback without a certificate."""
 
 import ssl
 
 
 class PlainAccess:
-    """An access as kubeconfigs give it; ``token``: said to the server, "" for none."""
+    """An access as in kubeconfigs. ``token`` is sent to the server, "" for none."""
 
     proxy: str | None = None
     server_name: str | None = None
@@ -14,7 +14,7 @@ class PlainAccess:
         self._token = token
 
     def ssl(self) -> ssl.SSLContext:
-        """Return a context that nothing uses."""
+        """Return a context that is not used."""
         return ssl.create_default_context()
 
     async def authorization(self) -> str:
@@ -22,5 +22,5 @@ class PlainAccess:
         return f"Bearer {self._token}" if self._token else ""
 
     async def renew(self) -> bool:
-        """There is nothing to renew."""
+        """Do nothing: the token is permanent."""
         return False

@@ -1,4 +1,4 @@
-"""Gating as one whole pass over everything: what the product's decisions, which follow changes, must be equal to."""
+"""Gating as one full pass over a snapshot: the reference for the product's incremental decisions."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,37 +6,46 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 
-from stoker_api.dataset import SchedulingMode
+from stoker_api.datasets.dataset import SchedulingMode
 from stoker_api.names import Reason
 from stoker_api.times import format_time
-from stoker_operator.core import explain
-from stoker_operator.core.affinity import prefer_nodes, require_nodes
-from stoker_operator.core.explain import NodeWarmth
-from stoker_operator.core.feasible_nodes import silent_until
-from stoker_operator.core.node_ring import distance, start_of
-from stoker_operator.core.placement_rules import foreign_claims
-from stoker_operator.core.pod_demand import PodDemand, Unmet, read_demand
-from stoker_operator.core.release_decisions import MOST_NODES, MOST_PREFERRED, SHOWN_AFTER, Hold, Release, WantedNodes
-from stoker_operator.core.spoiled import Spoiled
-from stoker_operator.core.views import ClusterView, PodView
-from stoker_operator.core.warm_nodes import may_warm
-from stoker_operator.core.warmth import Warmth, WarmthIndex
+from stoker_operator.core.fitting.affinity import prefer_nodes, require_nodes
+from stoker_operator.core.fitting.feasible_nodes import silent_until
+from stoker_operator.core.fitting.node_bits import distance, start_of
+from stoker_operator.core.fitting.pod_demand import PodDemand, Unmet, read_demand
+from stoker_operator.core.fitting.warmth import Warmth, WarmthIndex
+from stoker_operator.core.gating import explain
+from stoker_operator.core.gating.explain import Hindrance, NodeWarmth, futile
+from stoker_operator.core.gating.releases import (
+    MOST_NODES,
+    MOST_PREFERRED,
+    SHOWN_AFTER,
+    Hold,
+    Release,
+    WantedNodes,
+    freed_pod,
+    is_freed,
+)
+from stoker_operator.core.placement.node_rules import may_warm
+from stoker_operator.core.views.cluster import ClusterView, PodView
+from stoker_operator.core.views.failed_objects import FailedObjects
+from stoker_operator.core.views.placement_rules import foreign_claims
 from tests.support.plain_gating_parts import PlainCapacity, PlainFeasibleNodes, PlainGroup, groups_of
 
 _Alike = tuple[frozenset[str], str]  # candidate nodes and names of Datasets
-_Sized = tuple[_Alike, str]  # and what the pod asks of a node
+_Sized = tuple[_Alike, str]  # and the pod's resource requests
 
 
 @dataclass(frozen=True)
 class PlainOutcome:
-    """Decisions for all held pods, and the nodes where their Datasets are wanted."""
+    """Decisions for all gated pods, and the nodes where their Datasets are wanted."""
 
     holds: tuple[Hold, ...] = ()
     releases: tuple[Release, ...] = ()
     wanted: WantedNodes = field(default_factory=WantedNodes)
 
     def next_deadline(self, now: float) -> float | None:
-        """Return seconds until a held pod's maxWait passes, or a silent node is given up; None when none is to come."""
+        """Return the seconds until a gated pod's maxWait ends, or a silent node is given up. None without either."""
         times = [*(hold.deadline for hold in self.holds if hold.deadline is not None), *self.wanted.silences]
         return min((time - now for time in times if time > now), default=None)
 
@@ -44,18 +53,18 @@ class PlainOutcome:
 def decide_plainly(
     view: ClusterView, now: float, bookings: Mapping[str, Sequence[str]] = MappingProxyType({})
 ) -> PlainOutcome:
-    """Decide on all held pods, oldest first. ``now`` in seconds since the epoch, ``bookings`` as FreeCapacity has them.
+    """Decide on all gated pods, oldest first. ``now`` is seconds since the epoch, ``bookings`` as in FreeCapacity.
 
-    A pod is released to warm nodes when one of them has room for it, after what already released pods will take. They
-    are required where the pod says so, or where there is warm room to spare; else they are preferred, and the pod is
-    not trapped when something that is not looked at here keeps it off them. Gangs go whole or not at all.
+    A pod is released to warm nodes if one of them has room for it beyond the needs of already released pods. They are
+    required if the pod demands it, or if warm room remains. Otherwise they are preferred, so that constraints not
+    considered here do not trap the pod. Gangs are released completely or not at all.
     """
     groups = groups_of(view.pods.values())
     return _Pass(view, now, bookings).run(groups) if groups else PlainOutcome()
 
 
 class _Pass:
-    """The books of one pass, and what was worked out once for pods that are alike."""
+    """The bookings of one pass, and cached results for similar pods."""
 
     def __init__(self, view: ClusterView, now: float, bookings: Mapping[str, Sequence[str]]) -> None:
         self._view = view
@@ -76,21 +85,26 @@ class _Pass:
         decisions = [one for group in groups for one in self._decided(group)]
         holds = tuple(one for one in decisions if isinstance(one, Hold))
         releases = tuple(one for one in decisions if isinstance(one, Release))
-        # Those that may go next ask for nodes first: what other controllers hold may stay for hours.
+        # Pods that may be released first get nodes first: gates of other controllers may stay for hours.
         asking = sorted((one.pod for one in holds), key=lambda pod: bool(pod.other_gates))
         wanted, versions = self._wanted(pod for pod in asking if pod.key not in self._unreadable)
         return PlainOutcome(holds, releases, WantedNodes(wanted, versions, frozenset(self._silences)))
 
     def _decided(self, group: PlainGroup) -> Sequence[Hold | Release]:
-        """Return the decisions on a group, which stays held when they cannot be made: the others' turn must come."""
+        """Return the decisions on a group. On an error, it stays gated and the pass continues with the next group."""
         try:
             return self._group(group)
         except Exception as error:  # noqa: BLE001 -- the boundary of a group
             self._unreadable.update(pod.key for pod in group.pods)
-            sentence = f"what it waits for cannot be worked out, please report this: {error!r}"
+            sentence = f"internal error, please report it: {error!r}"
             return [Hold(pod, explain.unmet(Reason.INTERNAL_ERROR, sentence)) for pod in group.pods]
 
     def _group(self, group: PlainGroup) -> Sequence[Hold | Release]:
+        freed = [freed_pod(pod) for pod in group.pods if is_freed(pod)]
+        rest = replace(group, pods=tuple(pod for pod in group.pods if not is_freed(pod)))
+        return [*freed, *(self._waiting(rest) if rest.pods else ())]
+
+    def _waiting(self, group: PlainGroup) -> Sequence[Hold | Release]:
         demands = {pod.key: read_demand(pod, self._view, self._now) for pod in group.pods}
         unmet = next((demand for demand in demands.values() if isinstance(demand, Unmet)), None)
         if unmet is not None:
@@ -102,11 +116,11 @@ class _Pass:
         if group.present < group.size:
             missing = f"all of the gang existed ({group.present} of {group.size})"
             return self._overdue(pairs, missing) or [self._incomplete(group, *pair) for pair in pairs]
-        decided = self._to_warm_nodes(pairs) or self._overdue(pairs) or self._shown(pairs)
+        decided = self._to_warm_nodes(pairs) or self._unwarmed(pairs) or self._overdue(pairs) or self._shown(pairs)
         return decided or [self._hold(*pair) for pair in pairs]
 
     def _mark(self, pod: PodView) -> str | None:
-        """Return what to write about since when only Stoker holds a pod; nothing for one that had no other gates."""
+        """Return the write of the time since when only Stoker gates a pod. Nothing for a pod without other gates."""
         if pod.other_gates:
             return "" if pod.held_since is None else None
         return format_time(self._now) if pod.held_since == 0.0 else None
@@ -116,7 +130,7 @@ class _Pass:
         return Hold(pod, why, demand.deadline, self._mark(pod))
 
     def _to_warm_nodes(self, pairs: Sequence[tuple[PodView, PodDemand]]) -> Sequence[Release]:
-        """Return all of them, or () with the books as they were."""
+        """Return all of them, or () with the bookings unchanged."""
         booked: dict[str, str] = {}
         for pod, demand in pairs:
             if demand.mode is SchedulingMode.NONE:
@@ -128,17 +142,17 @@ class _Pass:
                         self._free.give_back(taken, booked[taken.key])
                 return ()
             booked[pod.key] = node
-        # After all of them are booked: what is to spare is what none of the gang takes.
+        # After all of them are booked: spare room is the room that no pod of the gang takes.
         return [
             self._release(pod, demand, booked[pod.key]) if pod.key in booked else _never_held(pod, demand)
             for pod, demand in pairs
         ]
 
     def _options(self, pod: PodView, demand: PodDemand) -> list[str]:
-        """Find warm nodes where the pod fits beside what is bound there.
+        """Find warm nodes where the pod fits next to the pods bound there.
 
-        Pods on their way are not counted here, only in the booking: two pods that may each go to either of two nodes
-        must both be given both, or the scheduler could put one where only the other may go.
+        Released pods without a node do not count here, only in the booking. If two pods may each go to either of two
+        nodes, both must get both. Otherwise the scheduler could put one where only the other may go.
         """
         key = (self._alike(pod, demand), explain.describe(pod.requests))
         if key not in self._options_memo:
@@ -147,7 +161,7 @@ class _Pass:
         return self._options_memo[key]
 
     def _readable(self, pod: PodView, demand: PodDemand) -> list[str]:
-        """Find candidate nodes that hold some of the data, or are asked to, by name."""
+        """Find candidate nodes that hold some of the data, or have it in their plan, by name."""
         key = self._alike(pod, demand)
         if key not in self._readable_memo:
             state = set[str]().union(*(self._index.nodes(dataset) for dataset in demand.datasets))
@@ -178,23 +192,40 @@ class _Pass:
         return Release(pod, Reason.RELEASED, sentence, demand.mode, affinity, warmths, booked if way_out else "")
 
     def _doubt(self, pod: PodView, booked: str, chosen: Sequence[str]) -> str:
-        """Say why the scheduler may find that the chosen nodes do not do; empty when there is no reason to think so."""
+        """Return why the scheduler may reject the chosen nodes. Empty without a reason."""
         rules = [*pod.unweighed]
         rules += ["its other volumes"] if foreign_claims(pod.claims, pod.namespace, self._view.datasets) else []
         if rules:
-            return f"{' and '.join(rules)} may call for others"
+            return f"{' and '.join(rules)} may need other nodes"
         if not any(self._free.fits(pod, name) for name in chosen if name != booked):
             return "no other warm node has room to spare"
         return ""
 
+    def _unwarmed(self, pairs: Sequence[tuple[PodView, PodDemand]]) -> Sequence[Release]:
+        """Return all of them if nothing will warm the data of one."""
+        causes = next((found for pair in pairs if (found := self._futile(*pair))), ())
+        if not causes or not _may_go_cold(pairs):
+            return ()
+        releases = (self._release_cold(pod, demand) for pod, demand in pairs)
+        return [
+            replace(one, reason=causes[0].reason, sentence=explain.unwarmed(demand, causes))
+            for one, (_, demand) in zip(releases, pairs, strict=True)
+        ]
+
+    def _futile(self, pod: PodView, demand: PodDemand) -> Sequence[Hindrance]:
+        return () if self._warm_somewhere(pod, demand) else futile(demand)
+
+    def _warm_somewhere(self, pod: PodView, demand: PodDemand) -> bool:
+        return any(self._together(demand, name).warm for name in self._readable(pod, demand))
+
     def _overdue(self, pairs: Sequence[tuple[PodView, PodDemand]], missing: str = "") -> Sequence[Release]:
-        """Return all of them, when one has waited as long as it may: none is held for longer than its own maxWait."""
+        """Return all of them if one has waited for its maxWait: none is gated for longer."""
         if not _may_go_cold(pairs) or not any(self._now >= demand.deadline for _, demand in pairs):
             return ()
         return [self._release_cold(pod, demand, missing) for pod, demand in pairs]
 
     def _shown(self, pairs: Sequence[tuple[PodView, PodDemand]]) -> Sequence[Release]:
-        """Return all of them, when a node for one has to be made first, which an autoscaler does for no held pod."""
+        """Return all of them if one needs a new node, because an autoscaler ignores gated pods."""
         late = [pod for pod, demand in pairs if self._now >= demand.since + SHOWN_AFTER]
         if not _may_go_cold(pairs) or all(self._possible(pod) for pod in late):
             return ()
@@ -205,7 +236,7 @@ class _Pass:
         ]
 
     def _possible(self, pod: PodView) -> bool:
-        """Tell whether some node could take the pod, were it empty."""
+        """Return True if some node could take the pod if it were empty."""
         key = ((self._candidates.of(pod), ""), explain.describe(pod.requests))
         if key not in self._possible_memo:
             nodes = (self._view.nodes[name] for name in key[0][0])
@@ -217,7 +248,7 @@ class _Pass:
         start = start_of(demand.datasets)
         known = [one for one in holders if one.warmth.share > 0]
         known.sort(key=lambda one: (-one.warmth.share, distance(start, one.node), one.node))
-        # Nodes with room first: what is warm and full would only keep the pod waiting.
+        # Nodes with room first: the pod would only wait for a warm but full node.
         known.sort(key=lambda one: not self._free.fits(pod, one.node))
         best = tuple(known[:MOST_PREFERRED])
         affinity = prefer_nodes(pod.affinity, ((self._view.nodes[one.node], one.warmth.share) for one in best))
@@ -230,8 +261,7 @@ class _Pass:
             shown_at = demand.since + SHOWN_AFTER
             why = explain.no_node(demand, pod.requests, shown_at)
             return Hold(pod, why, min(demand.deadline, shown_at), self._mark(pod), waits=True)
-        warm = any(self._together(demand, name).warm for name in self._readable(pod, demand))
-        why = explain.waiting(demand, warm, pod.requests, self._now)
+        why = explain.waiting(demand, self._warm_somewhere(pod, demand), pod.requests, self._now)
         return Hold(pod, why, demand.deadline, self._mark(pod), waits=True)
 
     def _node_warmth(self, demand: PodDemand, node: str) -> NodeWarmth:
@@ -240,13 +270,13 @@ class _Pass:
     def _wanted(
         self, held: Iterable[PodView]
     ) -> tuple[Mapping[str, frozenset[str]], Mapping[str, Mapping[str, frozenset[str]]]]:
-        """Work out where the held pods could run next.
+        """Compute where the gated pods could run next.
 
-        Room is booked, so that pods ask for as many nodes as they need.
+        Room is booked, so that the pods want as many nodes as they need.
         """
         wanted: dict[str, set[str]] = defaultdict(set)
         versions: dict[str, dict[str, frozenset[str]]] = defaultdict(dict)
-        spoiled = Spoiled()
+        spoiled = FailedObjects()
         for pod in held:
             for key, node, older in spoiled.attempt(pod.key, partial(self._next_stop, pod)) or ():
                 wanted[key].add(node)
@@ -255,7 +285,7 @@ class _Pass:
         return {key: frozenset(nodes) for key, nodes in wanted.items()}, dict(versions)
 
     def _next_stop(self, pod: PodView) -> list[tuple[str, str, str]]:
-        """Return the keys of the pod's Datasets, the node where each should be, and the version if it is an older."""
+        """Return the keys of the pod's Datasets, the node where each should be, and the version if it is an old one."""
         demand = read_demand(pod, self._view, self._now)
         node = self._best_node(pod, demand) if isinstance(demand, PodDemand) else None
         if node is None or not isinstance(demand, PodDemand):
@@ -266,13 +296,13 @@ class _Pass:
         ranked = self._ranked(pod, demand)
         if waited_for := self._free.take(pod, self._silent_holders(pod, demand, ranked)):
             return waited_for
-        # No room anywhere: warm up where the pod may go once there is.
+        # No room anywhere: warm up where the pod may go when there is room.
         return self._free.take(pod, ranked) or next(iter(ranked), None)
 
     def _silent_holders(self, pod: PodView, demand: PodDemand, ranked: Sequence[str]) -> list[str]:
-        """Find nodes that are silent, not for long, and hold more than any that is not: the bucket is not asked twice.
+        """Find recently silent nodes with more data than any other node, so that the bucket is not read twice.
 
-        The warmest first.
+        The warmest come first.
         """
         best = max((self._together(demand, name).share for name in ranked), default=0.0)
         shares = {
@@ -283,9 +313,9 @@ class _Pass:
         return found
 
     def _ranked(self, pod: PodView, demand: PodDemand) -> list[str]:
-        """Rank the feasible nodes that all the Datasets may be on.
+        """Rank the feasible nodes that all the Datasets may use.
 
-        The warmest first, then what is planned, then from the choice's own place on the ring.
+        The warmest come first, then planned ones, then those from the choice's own place on the ring.
         """
         key = self._alike(pod, demand)
         if key not in self._ranked_memo:
@@ -307,7 +337,7 @@ def _may_go_cold(pairs: Sequence[tuple[PodView, PodDemand]]) -> bool:
 
 
 def _never_held(pod: PodView, demand: PodDemand) -> Release:
-    return Release(pod, Reason.RELEASED, f"scheduling of {demand.names} is None: it is not held", demand.mode)
+    return Release(pod, Reason.RELEASED, f"scheduling of {demand.names} is None, so the pod is not held", demand.mode)
 
 
 def _window(options: Sequence[str], booked: str) -> list[str]:

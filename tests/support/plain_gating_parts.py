@@ -1,21 +1,21 @@
-"""What the whole pass of tests/support/plain_gating.py is made of: groups, free capacity and feasible nodes."""
+"""The parts of the full pass in tests/support/plain_gating.py: groups, free capacity and feasible nodes."""
 
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from stoker_operator.core.affinity import may_run
-from stoker_operator.core.feasible_nodes import silent_until
-from stoker_operator.core.resources import Resources
-from stoker_operator.core.views import LIFECYCLE_TAINTS, NodeView, PodView
+from stoker_operator.core.fitting.affinity import may_run
+from stoker_operator.core.fitting.feasible_nodes import silent_until
+from stoker_operator.core.views.cluster import LIFECYCLE_TAINTS, NodeView, PodView
+from stoker_operator.core.views.resources import Resources
 
 
 @dataclass(frozen=True)
 class PlainGroup:
-    """Held pods that are released together.
+    """Gated pods that are released together.
 
-    ``present``: members that exist, held or not; ``size``: members expected.
+    ``present`` is the number of existing members, gated or not. ``size`` is the expected number.
     """
 
     pods: tuple[PodView, ...]
@@ -24,14 +24,14 @@ class PlainGroup:
 
     @property
     def other_gates(self) -> tuple[str, ...]:
-        """The scheduling gates of other controllers that hold one of the pods still."""
+        """The scheduling gates of other controllers on the pods."""
         return tuple(sorted({gate for pod in self.pods for gate in pod.other_gates}))
 
 
 def groups_of(pods: Iterable[PodView]) -> list[PlainGroup]:
-    """Return groups of all held pods, oldest first.
+    """Return groups of all gated pods, oldest first.
 
-    Members that run or have succeeded count as present, so a pod that replaces a failed one goes by itself.
+    Running and succeeded members count as present, so a replacement of a failed pod is released alone.
     """
     present: Counter[str] = Counter()
     held: dict[str, list[PodView]] = defaultdict(list)
@@ -52,9 +52,9 @@ def _group(members: list[PodView], present: int) -> PlainGroup:
 
 
 class PlainCapacity:
-    """What is left on each node; ``take`` books a pod. Lives for one pass of the gating.
+    """The free capacity of each node. ``take`` books a pod. It lives for one pass of the gating.
 
-    ``bookings``: the nodes to one of which a released pod is on its way, by the pod's UID.
+    ``bookings`` has the possible nodes of each released pod without a node, by the pod's UID.
     """
 
     def __init__(
@@ -74,15 +74,15 @@ class PlainCapacity:
             self.take(pod, bookings[pod.uid])
 
     def fits(self, pod: PodView, node: str) -> bool:
-        """Tell whether the node has room for the pod now."""
+        """Return True if the node has room for the pod now."""
         return node in self._free and self._free[node].covers(pod.requests)
 
     def fits_unbooked(self, pod: PodView, node: str) -> bool:
-        """Tell whether the node has room when only pods that are already bound to it count."""
+        """Return True if the node has room when only bound pods count."""
         return node in self._unbooked and self._unbooked[node].covers(pod.requests)
 
     def take(self, pod: PodView, nodes: Sequence[str]) -> str | None:
-        """Book ``pod`` on the first of ``nodes`` with room; None when there is none."""
+        """Book ``pod`` on the first of ``nodes`` with room. Return None without one."""
         chosen = next((node for node in nodes if self.fits(pod, node)), None)
         if chosen is not None:
             self._book(chosen, pod.requests)
@@ -99,18 +99,18 @@ class PlainCapacity:
 class PlainFeasibleNodes:
     """Ready, schedulable nodes with a ready sidecar that a pod's selectors, affinity and tolerations allow.
 
-    With ``silent_at``, seconds since the epoch: the nodes that are silent then, and were not for long.
+    With ``silent_at``, in seconds since the epoch, return the nodes that became silent recently.
     """
 
     def __init__(self, nodes: Mapping[str, NodeView], silent_at: float | None = None) -> None:
         usable = (node for node in nodes.values() if node.takes_new and _answers(node, silent_at))
-        # What keeps pods off a node because it is silent is no reason against waiting for that node.
+        # Taints caused by the silence of a node do not exclude it from a wait for that node.
         self._usable = list(usable if silent_at is None else map(_without_lifecycle_taints, usable))
         self._known: dict[str, frozenset[str]] = {}
 
     def of(self, pod: PodView) -> frozenset[str]:
         """Return names of the nodes."""
-        # A thousand workers of one job differ in nothing that matters here: they cost one look over the nodes.
+        # A thousand workers of one job are equal here: they need one pass over the nodes.
         key = json.dumps([dict(pod.node_selector), pod.affinity, pod.tolerations], sort_keys=True)
         if key not in self._known:
             self._known[key] = frozenset(node.name for node in self._usable if may_run(pod, node))

@@ -1,12 +1,12 @@
-"""Nodes played for tests, which give small files that are asked for together as they give each alone."""
+"""Simulated peers, for which a request for several small files equals requests for each file."""
 
 from collections.abc import Callable, Sequence
 
-from stoker_sidecar.fetcher.download.neighbours import Ask, Came, Give
+from stoker_sidecar.fetcher.peers.peer_client import Ask, Came, Give
 
 
 class GivesTogether:
-    """A neighbour of which ``bring`` is to be said. ``together``: files of each request for several."""
+    """A peer that implements only ``bring``. ``together`` has the files of each request for several."""
 
     def __init__(self) -> None:
         self.together: list[list[str]] = []

@@ -1,4 +1,4 @@
-"""Cgroups of pods as a kubelet makes them, so that readers are known by them."""
+"""Cgroups of pods as a kubelet makes them, which identify the pods of readers."""
 
 import os
 from collections.abc import Iterator
@@ -7,11 +7,11 @@ from pathlib import Path
 
 from tests.support.waiting import wait_until
 
-_PREFIX = "kubepods-test-"  # and the pid of the process whose pods are in it
+_PREFIX = "kubepods-test-"  # and the PID of the process that owns its pods
 
 
 def cgroup_root() -> Path:
-    """Return where the cgroup v2 file system is mounted."""
+    """Return the mount point of the cgroup v2 file system."""
     for root in (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified")):
         if (root / "cgroup.controllers").exists():
             return root
@@ -20,7 +20,7 @@ def cgroup_root() -> Path:
 
 @contextmanager
 def pod_cgroup(pod_uid: str) -> Iterator[Path]:
-    """Make a pod's cgroup where a kubelet makes it; what runs in it is killed at the end."""
+    """Make a pod's cgroup where a kubelet makes it. Processes in it are killed at the end."""
     _clear_abandoned()
     parent = cgroup_root() / f"{_PREFIX}{os.getpid()}"
     group = parent / f"pod{pod_uid}"
@@ -32,7 +32,7 @@ def pod_cgroup(pod_uid: str) -> Iterator[Path]:
 
 
 def _clear_abandoned() -> None:
-    """Remove groups of tests that were killed: a pod of the same UID would be found in them."""
+    """Remove groups of killed tests: a pod of the same UID would be found in them."""
     for parent in cgroup_root().glob(f"{_PREFIX}*"):
         if not Path("/proc", parent.name.removeprefix(_PREFIX)).exists():
             for group in parent.glob("pod*"):
@@ -41,7 +41,7 @@ def _clear_abandoned() -> None:
 
 
 def _remove(group: Path) -> None:
-    (group / "cgroup.kill").write_text("1")  # a program of a test that failed
+    (group / "cgroup.kill").write_text("1")  # a program of a failed test
     wait_until(lambda: "populated 0" in (group / "cgroup.events").read_text())
     group.rmdir()
     with suppress(OSError):  # other pods of the test are in it

@@ -1,11 +1,11 @@
-"""Ports for servers that must be told theirs."""
+"""Ports for servers that need a fixed one."""
 
 import socket
 from contextlib import ExitStack
 
 
 def free_ports(count: int) -> list[int]:
-    """Find loopback ports that were free a moment ago, all different."""
+    """Find different loopback ports that were free a moment ago."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:

@@ -1,6 +1,6 @@
-"""Asks running processes of Stoker what they may open, from inside: a signal has them try, and say it in their log.
+"""Checks which files running processes of Stoker may open, from inside. On a signal, they try, and log the results.
 
-The code comes into each of them as Python's sitecustomize, by PYTHONPATH, and through forks of zygotes.
+The code enters each of them as Python's sitecustomize, through PYTHONPATH, and through forks of zygotes.
 """
 
 import json
@@ -46,23 +46,23 @@ signal.signal(signal.SIGUSR2, _probe)
 
 @dataclass(frozen=True)
 class ProcessProbe:
-    """Attempts, as (read, write, signal or connect; path, pid or port), and the log in which the answers stand.
+    """Attempts as (read, write, signal or connect; path, PID or port), and the log with the results.
 
-    ``environment`` is for the processes that shall answer. Raises TimeoutError where one does not.
+    ``environment`` is for the processes under test. Raises TimeoutError if one does not answer.
     """
 
     attempts: Sequence[tuple[str, str]]
     code: Path
 
     def environment(self) -> Mapping[str, str]:
-        """Return what the processes need in their environment; it writes their code."""
+        """Return the environment variables of the processes. Write their code."""
         self.code.mkdir(exist_ok=True)
         (self.code / "sitecustomize.py").write_text(_CODE)
         path = os.pathsep.join(filter(None, [str(self.code), os.environ.get("PYTHONPATH")]))
         return {"PYTHONPATH": path, "STOKER_TEST_PROBES": json.dumps(self.attempts)}
 
     def ask(self, pid: int, log: Path) -> dict[str, int]:
-        """Have a process try; returns what each attempt met: an errno, 0 where it may, by "what argument"."""
+        """Run the attempts in a process. Return the errno of each, 0 for success, by "what argument"."""
         os.kill(pid, signal.SIGUSR2)
         wait_until(lambda: self._answer(pid, log) is not None)
         met = self._answer(pid, log) or []

@@ -1,4 +1,4 @@
-"""Processes of this machine, as tests look at them."""
+"""Checks of this machine's processes for tests."""
 
 import ctypes
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def is_running(pid: int) -> bool:
-    """Tell whether a process runs; a zombie does not: it holds nothing, and its parent may take its time."""
+    """Return True if a process runs. A zombie does not run: it holds no resources, and its parent may reap it late."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -20,7 +20,7 @@ def is_running(pid: int) -> bool:
 
 @contextmanager
 def adopting_orphans() -> Iterator[None]:
-    """Make this process adopt orphans, as a keeper does, and no more afterwards: nobody would wait for them."""
+    """Make this process adopt orphans, as a keeper does. End it afterwards, because orphans would not be reaped."""
     adopt_orphans()
     try:
         yield

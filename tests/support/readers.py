@@ -1,4 +1,4 @@
-"""Readers that check every byte, for tests in which something is killed under them."""
+"""Readers that check every byte, for tests that kill processes during reads."""
 
 import hashlib
 import os
@@ -14,9 +14,9 @@ _READERS = 4
 
 
 class VerifyingReaders:
-    """A context manager: threads that read every file again and again, past the page cache, and count what is wrong.
+    """A context manager: threads that read every file repeatedly, bypass the page cache, and count errors.
 
-    ``reads``: whole files; ``wrong``: errors and wrong bytes; ``longest``: seconds of the slowest read.
+    ``reads`` counts whole files, ``wrong`` errors and wrong bytes. ``longest`` is the seconds of the slowest read.
     """
 
     def __init__(self, mountpoint: Path, files: Mapping[str, bytes]) -> None:

@@ -1,13 +1,16 @@
-"""A real S3 server (versitygw) on loopback, with a log of what it was asked for."""
+"""A real S3 server (versitygw) on loopback, with a log of its requests."""
 
+import asyncio
 import ssl
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.request import urlopen
+from uuid import uuid4
 
 import aiobotocore.session
 
@@ -19,29 +22,47 @@ from tests.support.ports import free_ports
 
 CREDENTIALS = StaticCredentials("stokertest", "stokertestsecret")
 START_SECONDS = 20.0
-# One for all clients: each session reads S3's description anew, 0.2 s of CPU.
+_UPLOADS = 10  # concurrency: as many connections as a client keeps
+# One for all clients: each new session reads S3's description again, 0.2 s of CPU.
 _SESSION = aiobotocore.session.AioSession()
 
 
 @dataclass(frozen=True)
 class S3Server:
-    """A running server; ``endpoint`` is its URL, ``access_log`` has a line for each request."""
+    """A running server. ``endpoint`` is its URL. ``access_log`` has a line for each request."""
 
     endpoint: str
     access_log: Path
     certificate: ServerCertificate | None = None
 
     def gets(self, bucket: str) -> list[str]:
-        """Return the keys of a bucket's objects that GETs asked for, in order, one for each request."""
+        """Return the keys of a bucket's GETs, in order, one for each request."""
         return [key for operation, key in self._asked(bucket) if operation == "s3_GetObject"]
 
     def operations(self, bucket: str) -> list[str]:
-        """Return the operations that were asked of a bucket, in order, as the server names them: ``s3_GetObject``."""
+        """Return the operations on a bucket, in order, with the server's names: ``s3_GetObject``."""
         return [operation for operation, _ in self._asked(bucket)]
 
     def _asked(self, bucket: str) -> list[tuple[str, str]]:
         words = (line.split() for line in self.access_log.read_text().splitlines())
         return [(word[7], word[8]) for word in words if word[1] == bucket]
+
+    def source(self, bucket: str) -> dict[str, str]:
+        """Return the source of a Dataset of a bucket."""
+        return {"uri": f"s3://{bucket}", "endpoint": self.endpoint}
+
+    async def bucket(self, files: Mapping[str, bytes] = MappingProxyType({}), name: str = "") -> str:
+        """Make a bucket with these objects, contents by key. Return its name, by default a new one."""
+        name, rest = name or f"bucket-{uuid4().hex[:10]}", iter(files.items())
+        async with self.client() as client:
+            await client.create_bucket(Bucket=name)
+
+            async def put() -> None:
+                for key, content in rest:
+                    await client.put_object(Bucket=name, Key=key, Body=content)
+
+            await asyncio.gather(*(put() for _ in range(_UPLOADS)))
+        return name
 
     def client(self) -> Any:
         """Make an administrator's aiobotocore client, an asynchronous context manager."""
@@ -58,7 +79,7 @@ class S3Server:
 async def put_in_parts(client: Any, bucket: str, key: str, parts: Sequence[bytes], algorithm: str, kind: str) -> None:
     """Put an object by a multipart upload with checksums.
 
-    All parts but the last have 5 MiB at least. ``kind``: FULL_OBJECT or COMPOSITE.
+    All parts but the last have at least 5 MiB. ``kind`` is FULL_OBJECT or COMPOSITE.
     """
     at = {"Bucket": bucket, "Key": key}
     begun = await client.create_multipart_upload(**at, ChecksumAlgorithm=algorithm, ChecksumType=kind)
@@ -75,9 +96,9 @@ async def put_in_parts(client: Any, bucket: str, key: str, parts: Sequence[bytes
 def running_s3(
     folder: Path, certificate: ServerCertificate | None = None, *, versions: bool = False
 ) -> Iterator[S3Server]:
-    """Run a server below ``folder``; it takes virtual-host style too, below ``localhost``.
+    """Run a server below ``folder``. It also supports the virtual-host style, below ``localhost``.
 
-    With ``certificate`` it speaks TLS. With ``versions`` its buckets can keep versions.
+    With ``certificate`` it uses TLS. With ``versions`` its buckets can keep versions.
     """
     (port,) = free_ports(1)
     data, access_log, log = folder / "data", folder / "access.log", folder / "versitygw.log"

@@ -1,4 +1,4 @@
-"""Runs `stoker mount` for a test as a person does, and leaves neither a process nor a mount behind."""
+"""Runs `stoker mount` for a test as a user does, and leaves neither a process nor a mount behind."""
 
 import json
 import os
@@ -13,19 +13,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from stoker_sidecar.linux import mountinfo
-from stoker_sidecar.local.mounted import all_mounted
-from stoker_sidecar.local.report import Report, read_report
+from stoker_sidecar.linux.mounts import mountinfo, target_mounts
+from stoker_sidecar.local.mounts.mounted import all_mounted
+from stoker_sidecar.local.reports.report import Report, read_report
 from tests.support.keeper import clear_mounts, mounts_below
 from tests.support.s3 import CREDENTIALS, S3Server
 from tests.support.waiting import wait_until
 
 SECONDS = 60.0
-_MARK = "MOUNTED_BY_TEST"  # in the environment of all that a StokerMount starts, with its folder
+_MARK = "MOUNTED_BY_TEST"  # in the environment of all processes that a StokerMount starts, with its folder
 KEYS = {
     "AWS_ACCESS_KEY_ID": CREDENTIALS.access_key_id,
     "AWS_SECRET_ACCESS_KEY": CREDENTIALS.secret_access_key,
-    # No machine's role, and no one's files, have a say.
+    # Neither the machine's role nor a user's files have an effect.
     "AWS_EC2_METADATA_DISABLED": "true",
     "AWS_CONFIG_FILE": "/dev/null",
     "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
@@ -35,12 +35,12 @@ KEYS = {
 class StokerMount:
     """The command `stoker mount` of one user, with cache, run folder and mount point in one folder.
 
-    A context manager. ``uid``: the user's. A user other than root may read what only root may, as the tests' Python may
-    lie in root's own folder.
+    A context manager. ``uid`` is the user's. A user other than root may read root's files, because the tests' Python
+    may be in root's own folder.
     """
 
     def __init__(self, server: S3Server, uid: int = 0, **environment: str) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="stoker-mount-"))  # short: sockets lie in it
+        self.folder = Path(tempfile.mkdtemp(prefix="stoker-mount-"))  # short, because it contains sockets
         self.data = self.folder / "data"
         self.cache = self.folder / "cache"
         self.runs = self.folder / "run"
@@ -76,7 +76,7 @@ class StokerMount:
         return self.as_user(sys.executable, "-c", "from stoker_cli.entry import main; main()", *words, *folders)
 
     def as_user(self, *command: str) -> list[str]:
-        """Return the command line by which this machine's user runs ``command``."""
+        """Return the command line with which this machine's user runs ``command``."""
         user = ["--reuid", str(self._uid), "--regid", str(self._uid), "--clear-groups"]
         reading = ["--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"]
         return ["setpriv", *user, *reading, *command] if self._uid else [*command]
@@ -88,7 +88,7 @@ class StokerMount:
         )
 
     def mount(self, *options: str, url: str = "s3://data/set") -> str:
-        """Mount at ``data``; what was said. Raises RuntimeError with it when that failed."""
+        """Mount at ``data``. Return the output. Raises RuntimeError with it on failure."""
         done = self.run("mount", url, str(self.data), *options)
         if done.returncode:
             raise RuntimeError(done.stderr + self.log())
@@ -101,7 +101,7 @@ class StokerMount:
             raise RuntimeError(done.stderr + self.log())
 
     def start(self, *words: str) -> "subprocess.Popen[str]":
-        """Start `stoker WORDS` in the background; killed at the end."""
+        """Start `stoker WORDS` in the background. It is killed at the end."""
         process = subprocess.Popen(self.command(*words), env=self._environment, stderr=subprocess.PIPE, text=True)
         self._started.append(process)
         return process
@@ -111,12 +111,14 @@ class StokerMount:
         return "".join(path.read_text() for path in self.cache.glob("*/log"))
 
     def mode(self) -> str:
-        """Return the type of the file system that one sees at ``data``; empty: nothing is mounted."""
+        """Return the type of the file system at ``data``, or native. Empty without a mount."""
         layers = mountinfo.layers(mountinfo.read(), str(self.data))
+        if layers and target_mounts.is_read_only_overlay(layers[-1]):
+            return "native"
         return layers[-1].fs_type if layers else ""
 
     def leftovers(self) -> list[str]:
-        """List mounts, processes and sockets of this machine that are still there."""
+        """List the remaining mounts, processes and sockets of this machine."""
         return [
             *(mount.target for mount in mounts_below(self.folder)),
             *map(str, self.processes()),
@@ -124,7 +126,7 @@ class StokerMount:
         ]
 
     def report(self) -> Report:
-        """Return what the one mount says of itself."""
+        """Return the status of the only mount."""
         (mount,) = all_mounted(self.runs)
         return read_report(mount.run.report)
 
@@ -136,7 +138,7 @@ class StokerMount:
     def processes(self) -> list[int]:
         """List all processes of the keepers' sessions, whether the keepers still answer or not.
 
-        Plug-ins have an environment of their own, and are known by the session alone.
+        Plug-ins have a different environment, so only the session identifies them.
         """
         mark = f"{_MARK}={self.folder}".encode()
         sessions = {_session(pid) for pid in _pids() if mark in _environment(pid)}
@@ -144,7 +146,7 @@ class StokerMount:
         return [pid for pid in _pids() if _session(pid) in sessions]
 
     def kill(self) -> None:
-        """Kill every process behind the mounts with SIGKILL, those that are forked meanwhile as well."""
+        """Kill every process behind the mounts with SIGKILL, including processes forked during the loop."""
 
         def are_gone() -> bool:
             processes = self.processes()
@@ -161,7 +163,7 @@ def _pids() -> list[int]:
 
 
 def _session(pid: int) -> int | None:
-    """Return the process's session; None when it has ended, also when no one has waited for it yet."""
+    """Return the process's session. None if it has ended, even if it has not been reaped."""
     try:
         state, _, _, session = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:4]
     except (FileNotFoundError, ProcessLookupError):
@@ -170,7 +172,7 @@ def _session(pid: int) -> int | None:
 
 
 def _environment(pid: int) -> list[bytes]:
-    """Return the process's variables, ``NAME=value``; those of one that has ended are none."""
+    """Return the process's variables, ``NAME=value``. An ended process has none."""
     try:
         return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:

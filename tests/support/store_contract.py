@@ -1,4 +1,4 @@
-"""What every object store must do, whatever is behind it; test modules subclass the suite and make the store."""
+"""The behavior of every object store, independent of its backend. Test modules subclass it and make the store."""
 
 import hashlib
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ CONTENT = {
 
 
 class StoreUnderTest(ABC):
-    """A store, and a way to change what is behind it."""
+    """A store, and methods to change its backend."""
 
     store: ObjectStore
 
@@ -33,7 +33,7 @@ class StoreUnderTest(ABC):
 
 
 async def listed(store: ObjectStore) -> dict[str, ListedObject]:
-    """List a store; returns its objects by path."""
+    """List a store. Return its objects by path."""
     return {found.path.decode(): found async for page in store.list() for found in page}
 
 
@@ -48,14 +48,14 @@ async def content(
 
 
 def checksum_like(stated: Checksum, content: bytes) -> Checksum:
-    """Compute the checksum of a content by the algorithm of the one that was stated."""
+    """Compute the checksum of a content with the stated algorithm."""
     digest = new_digest(stated.algorithm)
     digest.update(content)
     return Checksum(stated.algorithm, digest.digest())
 
 
 class ObjectContract:
-    """The suite but for long listings; it needs the fixture ``subject``, a StoreUnderTest that holds nothing."""
+    """The suite without long listings. It needs the fixture ``subject``, an empty StoreUnderTest."""
 
     @pytest.fixture
     async def filled(self, subject: StoreUnderTest) -> StoreUnderTest:
@@ -138,7 +138,7 @@ class ObjectContract:
 
 
 class VersionedContract:
-    """The suite of stores that keep versions; it needs the fixture ``subject``, as above."""
+    """The suite of stores that keep versions. It needs the fixture ``subject``, as above."""
 
     @pytest.mark.parametrize("change", ["replaced", "deleted"])
     @pytest.mark.parametrize("path", [path for path, data in CONTENT.items() if data])

@@ -1,4 +1,4 @@
-"""Kills processes of a sidecar at random, one at a time or all at once, always sparing the keeper."""
+"""Kills processes of a sidecar at random, one at a time or all at once, but never the keeper."""
 
 import os
 import random
@@ -16,7 +16,7 @@ _EVERYTHING = "everything"
 
 
 class Storm:
-    """A storm of kills among ``processes``, the pids of all that may be killed now. ``killed``: how often by kind."""
+    """A storm of kills among ``processes``, the PIDs of all current victims. ``killed`` counts by kind."""
 
     def __init__(self, processes: Callable[[], Sequence[int]], seed: int = 1) -> None:
         self.killed: Counter[str] = Counter()
@@ -27,8 +27,8 @@ class Storm:
     def strike(self) -> None:
         """Kill with SIGKILL: one process of a kind chosen at random, or all.
 
-        Waits for one that may be killed: all may be gone since the last strike, while cached files are read without
-        them. Raises TimeoutError.
+        Waits for a victim: all may be gone since the last strike, while reads of cached files do not need them. Raises
+        TimeoutError.
         """
         self._count += 1
         kinds = self._kinds()
@@ -40,11 +40,11 @@ class Storm:
             victims = [self._chance.choice(kinds[kind])]
             self.killed[kind] += 1
         for pid in victims:
-            with suppress(ProcessLookupError):  # it ended meanwhile
+            with suppress(ProcessLookupError):  # it ended before the kill
                 os.kill(pid, signal.SIGKILL)
 
     def _kinds(self) -> dict[str, list[int]]:
-        """Wait for processes; their pids by kind."""
+        """Wait for processes. Return their PIDs by kind."""
         kinds: dict[str, list[int]] = {}
 
         def look() -> bool:
@@ -57,7 +57,7 @@ class Storm:
 
 
 def kind_of(pid: int) -> str:
-    """Return what the process is: its name, or the module that it runs; empty when it is gone."""
+    """Return the kind of the process: its name, or the module that it runs. Empty if it is gone."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
         name = Path(f"/proc/{pid}/comm").read_text().strip()

@@ -20,7 +20,7 @@ from tests.support.waiting import wait_until
 
 @contextmanager
 def true_fetcher(socket: Path, version: Path, truth: Path) -> Iterator[None]:
-    """Run one on ``socket`` for the version folder ``version``; ``truth`` has its files in full."""
+    """Run one on ``socket`` for the version folder ``version``. ``truth`` has its complete files."""
     words = [sys.executable, "-m", __name__, str(socket), str(version), str(truth)]
     root = Path(__file__).resolve().parents[2]
     with subprocess.Popen(words, cwd=root, stdin=subprocess.PIPE) as process:
@@ -32,7 +32,7 @@ def true_fetcher(socket: Path, version: Path, truth: Path) -> Iterator[None]:
 
 
 def bringing(version: Path, truth: Path) -> Answer:
-    """Answer a read by putting its bytes into a partial file, and no others."""
+    """Answer a read by putting exactly its bytes into a partial file."""
     manifest = Manifest.open(version / "manifest.sqlite")
 
     def bring(request: Read) -> ReadDone:
@@ -50,7 +50,7 @@ def bringing(version: Path, truth: Path) -> Answer:
 
 
 def main() -> None:
-    """Serve until standard input ends, as it does when whoever started this is gone."""
+    """Serve until standard input ends, which happens when the parent exits."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("socket", "version", "truth"):
         parser.add_argument(name, type=Path)

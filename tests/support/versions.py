@@ -1,11 +1,14 @@
-"""Dataset versions on disk for the tests of the read side: a real manifest, and files that are there or not."""
+"""Dataset versions on disk for tests of the read side: a real manifest, and files that may be missing."""
 
 import os
 import random
 from collections.abc import Mapping
 from pathlib import Path
 
+from stoker_sidecar.fetcher.ondisk.cached_version import CachedVersion
+from stoker_sidecar.fetcher.ondisk.recovery.preparation import Preparation
 from stoker_sidecar.version.builder import ManifestBuilder
+from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.version.manifest import Entry, Manifest
 from stoker_sidecar.version.objects import ListedObject
 from stoker_sidecar.version.packed_copy import CopyOrder, write_copy
@@ -14,13 +17,21 @@ MTIME_NS = 1_700_000_000_123_456_789
 
 
 def small_files(count: int = 60) -> dict[str, bytes]:
-    """Make random bytes, from 1 to 4000 times the count, in three folders; the same in every run."""
+    """Make random bytes, of 1 to 4000 times the count, in three folders. They are the same in every run."""
     source = random.Random(3)
     return {f"d{n % 3}/{n}": source.randbytes(1 + n * 4000) for n in range(count)}
 
 
+def load_version(paths: VersionPaths) -> CachedVersion:
+    """Return a prepared version, as the fetcher opens it."""
+    version = CachedVersion.unprepared(paths)
+    for _ in Preparation(version).run():
+        pass
+    return version
+
+
 class VersionFolder:
-    """A version folder with nothing fetched. ``files``: path -> content, the truth that readers must see."""
+    """A version folder without fetched files. ``files`` maps a path to the content that readers must see."""
 
     def __init__(self, folder: Path, files: Mapping[str, bytes], version_id: str = "") -> None:
         self.folder = folder
@@ -50,18 +61,18 @@ class VersionFolder:
             self.finish(path)
 
     def copy(self, path: str) -> Path:
-        """Return where the compressed copy of a file lies."""
+        """Return the path of a file's compressed copy."""
         return self.folder / "packed" / f"{self.ino(path)}.zst"
 
     def pack(self, path: str) -> None:
-        """Put a compressed copy of the whole file into packed/, however large it becomes."""
+        """Put a compressed copy of the whole file into packed/, regardless of its size."""
         source = self.folder / "parts" / "packing"
         source.write_bytes(self.files[path])
         entry = Entry(self.ino(path), 1, b"", False, len(self.files[path]), MTIME_NS, "", "")
         write_copy(source, self.copy(path), entry, CopyOrder(1, 0.001))
 
     def put_part(self, path: str, offset: int, length: int) -> str:
-        """Put these bytes, and no others, into a partial file; its name relative to the version folder."""
+        """Put exactly these bytes into a partial file. Return its name relative to the version folder."""
         ino = self.ino(path)
         name = f"parts/{ino}"
         data = self.files[path]

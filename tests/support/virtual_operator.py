@@ -6,23 +6,23 @@ from datetime import UTC, datetime
 from typing import Any
 
 from stoker_api import names
-from stoker_api.trainingjob import TrainingJob
+from stoker_api.jobs.trainingjob import TrainingJob
 from stoker_kube.informer import Informer
 from stoker_kube.resources import DATASETS, NODES, PODS, TRAINING_JOBS
 from stoker_kube.watch import watch
-from stoker_operator.core.acceptance import parse_dataset
-from stoker_operator.leader import Leader
+from stoker_operator.core.plans.admission import parse_dataset
 from stoker_operator.mirror.state import ClusterState
+from stoker_operator.processes.leader import Leader
 from tests.fakes.sidecar import FakeSidecar
 from tests.fakes.troubled_kube import TroubledKube
 
-EPOCH = 1_800_000_000.0  # seconds since the epoch at which virtual time begins
-LIMIT = 900.0  # seconds that a test waits at most
-LOOK = 0.05  # seconds between two looks of a test
+EPOCH = 1_800_000_000.0  # seconds since the epoch at the start of virtual time
+LIMIT = 900.0  # maximum wait of a test in seconds
+LOOK = 0.05  # seconds between two polls of a test
 
 
 class VirtualOperator:
-    """The operator without webhook and Lease; make it inside a virtual loop. ``run`` starts it."""
+    """The operator without webhook and Lease. Make it inside a virtual loop. ``run`` starts it."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -50,7 +50,7 @@ class VirtualOperator:
         await self.kube.create(DATASETS, {"metadata": meta, "spec": {"source": source} | spec})
 
     async def add_pod(self, namespace: str, name: str, dataset: str) -> None:
-        """Create a held pod, as the webhook makes it."""
+        """Create a gated pod, as the webhook makes it."""
         annotations = {names.ANNOTATION_DATASETS: f"{dataset}:/data", names.ANNOTATION_MAX_WAIT: "24h"}
         meta = {"namespace": namespace, "name": name, "labels": {names.LABEL_MANAGED: "true"}}
         spec = {"schedulingGates": [{"name": names.GATE_WARM}], "containers": [{"name": "main"}]}
@@ -63,7 +63,7 @@ class VirtualOperator:
         await self.kube.create(TRAINING_JOBS, {"metadata": {"namespace": namespace, "name": name}, "spec": spec})
 
     def run(self) -> None:
-        """Begin to lead."""
+        """Start to lead."""
         for kind, parse, feed in (
             (DATASETS, parse_dataset, self._state.datasets.feed),
             (TRAINING_JOBS, TrainingJob.model_validate, self._state.training_jobs.feed),
@@ -74,7 +74,7 @@ class VirtualOperator:
         self._tasks.append(asyncio.create_task(leader.run(_known, asyncio.Event())))
 
     async def until(self, condition: Callable[[], bool]) -> float:
-        """Return the virtual seconds that it takes until the condition holds, which must be less than ``LIMIT``."""
+        """Return the virtual seconds until the condition holds, which must be less than ``LIMIT``."""
         began = self._loop.time()
         while not condition():
             self.check()
@@ -83,7 +83,7 @@ class VirtualOperator:
         return self._loop.time() - began
 
     def check(self) -> None:
-        """Raise what ended a part of the operator, if one has ended."""
+        """Raise the error of a part of the operator that has ended."""
         for task in self._tasks:
             if task.done():
                 task.result()

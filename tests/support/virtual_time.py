@@ -1,4 +1,4 @@
-"""An event loop whose clock jumps: waiting costs no time, so hangs of minutes are tested in milliseconds."""
+"""An event loop whose clock jumps: waits cost no time, so hangs of minutes are tested in milliseconds."""
 
 import asyncio
 import selectors
@@ -11,7 +11,7 @@ LIMIT = 86_400.0  # seconds of virtual time after which a test counts as stuck
 
 
 class _Jumping(selectors.SelectSelector):
-    """A selector that moves the clock on instead of waiting."""
+    """A selector that advances the clock instead of waiting."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,18 +28,18 @@ class _Jumping(selectors.SelectSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """The loop; it knows no time but its own."""
+    """The loop. It uses only its own time."""
 
     def __init__(self) -> None:
         self._jumping = _Jumping()
         super().__init__(self._jumping)
 
     def time(self) -> float:
-        """Return seconds since the loop was made."""
+        """Return the seconds since the loop was made."""
         return self._jumping.now
 
 
 def run_virtual(main: Coroutine[Any, Any, T]) -> T:
-    """Run ``main`` in such a loop, and give what it returns. It must do no I/O and use no threads."""
+    """Run ``main`` in such a loop. Return its result. It must do no I/O and use no threads."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main)

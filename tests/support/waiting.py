@@ -1,4 +1,4 @@
-"""Wait for a condition with a deadline, instead of sleeping and hoping."""
+"""Wait for a condition with a deadline, instead of a fixed sleep."""
 
 import asyncio
 import threading
@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
 T = TypeVar("T")
-SECONDS = 10.0
-SECONDS_OF_PROCESSES = 20.0  # starting one takes a second of CPU, and the machine may be busy
+# Limits for hanging tests, not for slow ones: a busy machine takes ten times as long as an idle one.
+SECONDS = 30.0
+SECONDS_OF_PROCESSES = 60.0
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = SECONDS_OF_PROCESSES) -> None:
-    """Look every 10 ms until ``condition`` holds, in a test without an event loop. Raises TimeoutError."""
+    """Poll every 10 ms until ``condition`` holds, in a test without an event loop. Raises TimeoutError."""
     deadline = time.monotonic() + seconds
     tick = threading.Event()
     while not condition():
@@ -41,24 +42,23 @@ async def take(count: int, stream: AsyncIterator[T], seconds: float = SECONDS) -
 
 
 async def eventually_async(look: Callable[[], Awaitable[T | None]], seconds: float = SECONDS) -> T:
-    """Ask until the answer is true, with a pause between two questions; the answer. Raises TimeoutError."""
+    """Poll, with a pause between two calls, until the answer is true. Return the answer. Raises TimeoutError."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     while not (answer := await look()):
         if loop.time() > deadline:
             raise TimeoutError(f"waited {seconds} s in vain for {look}")
         turn = loop.create_future()
-        loop.call_later(0.05, turn.set_result, None)  # kind to the server that is asked
+        loop.call_later(0.05, turn.set_result, None)  # limits the load of the polled server
         await turn
     return answer
 
 
 def all_sockets_closed() -> bool:
-    """Tell whether TLS connections have said goodbye.
+    """Return True if all TLS connections have closed.
 
-    Clients' close() does not wait for that, and the loop ends with the test.
-
-    asyncio shows a loop's transports nowhere but in this private table.
+    Clients' close() does not wait for that, and the loop ends with the test. asyncio shows a loop's transports only in
+    this private table.
     """
     transports = getattr(asyncio.get_running_loop(), "_transports", {})
     return all(

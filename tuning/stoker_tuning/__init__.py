@@ -1,1 +1,1 @@
-"""What a training job does, and what follows from it: pure decisions, with no I/O, no clock and no client."""
+"""Recognizes the behavior of training jobs and recommends settings: pure decisions, with no I/O, clock or client."""

@@ -1,10 +1,10 @@
-"""The words of training awareness, as users write and read them. Standard library only."""
+"""The vocabulary of training awareness, for users and code. Standard library only."""
 
 from enum import StrEnum
 
 
 class TrainingPhase(StrEnum):
-    """What a workload does now."""
+    """The phase of a workload."""
 
     UNKNOWN = "Unknown"
     INITIALIZATION = "Initialization"
@@ -17,7 +17,7 @@ class TrainingPhase(StrEnum):
 
 
 class ModelFileKind(StrEnum):
-    """What a file is to a model."""
+    """The role of a file in a model."""
 
     WEIGHTS = "Weights"
     ARCHITECTURE = "Architecture"
@@ -28,7 +28,7 @@ class ModelFileKind(StrEnum):
 
 
 class OptimizationLevel(StrEnum):
-    """How much is spent on being early; stoker_tuning.recommend has the figures of each."""
+    """The resources spent on prefetch; stoker_tuning.recommend has the figures of each level."""
 
     BASIC = "Basic"
     BALANCED = "Balanced"
@@ -37,7 +37,7 @@ class OptimizationLevel(StrEnum):
 
 
 class PrefetchStrategy(StrEnum):
-    """How far ahead of the reader bytes are fetched."""
+    """The distance of prefetch ahead of the reader."""
 
     CONSERVATIVE = "Conservative"
     BALANCED = "Balanced"
@@ -46,7 +46,7 @@ class PrefetchStrategy(StrEnum):
 
 
 class CachePolicy(StrEnum):
-    """What a cache that is short of room keeps."""
+    """The files that a full cache keeps."""
 
     NONE = "None"
     LRU = "LRU"
@@ -55,7 +55,7 @@ class CachePolicy(StrEnum):
 
 
 class CachePriority(StrEnum):
-    """Whose bytes go first where there is not room for all."""
+    """The order of files when space is short."""
 
     LOW = "Low"
     NORMAL = "Normal"
@@ -64,7 +64,7 @@ class CachePriority(StrEnum):
 
 
 class AccessPattern(StrEnum):
-    """In which order bytes are read."""
+    """The order of reads."""
 
     UNKNOWN = "unknown"
     SEQUENTIAL = "sequential"
@@ -75,7 +75,7 @@ class AccessPattern(StrEnum):
 
 
 class Split(StrEnum):
-    """Which part of a Dataset a file belongs to."""
+    """The part of a Dataset that a file belongs to."""
 
     UNKNOWN = "unknown"
     TRAIN = "train"
@@ -84,7 +84,7 @@ class Split(StrEnum):
 
 
 class AccessSource(StrEnum):
-    """Who saw an access: exact requests, sampled opens, or the pod's own word."""
+    """The source of an access: exact requests, sampled opens, or the pod's report."""
 
     FUSE = "fuse"
     FANOTIFY = "fanotify"
@@ -92,7 +92,7 @@ class AccessSource(StrEnum):
 
 
 class ConditionScope(StrEnum):
-    """What a condition of a rule looks at; a condition's ``type``."""
+    """The facts that a condition of a rule tests; the condition's ``type``."""
 
     FILE_CONTEXT = "file_context"
     ACCESS_PATTERN = "access_pattern"
@@ -102,7 +102,7 @@ class ConditionScope(StrEnum):
 
 
 class ConditionOperator(StrEnum):
-    """How a condition compares what it looks at with its value."""
+    """The comparison of a fact with a condition's value."""
 
     EQUALS = "equals"
     NOT_EQUALS = "not_equals"
@@ -118,7 +118,7 @@ class ConditionOperator(StrEnum):
 
 
 class ActionType(StrEnum):
-    """What a rule that applies does."""
+    """The effect of a rule's action."""
 
     CACHE = "cache"
     PREFETCH = "prefetch"
@@ -129,7 +129,7 @@ class ActionType(StrEnum):
 
 
 class ActionTarget(StrEnum):
-    """What an action is about."""
+    """The object of an action."""
 
     FILE = "file"
     DATASET = "dataset"
@@ -138,7 +138,7 @@ class ActionTarget(StrEnum):
 
 
 class Compression(StrEnum):
-    """Whether a compressed copy is kept; ``auto`` asks a measured trial."""
+    """Whether a compressed copy is kept; ``auto``: a measured trial decides."""
 
     ON = "on"
     OFF = "off"
@@ -146,7 +146,7 @@ class Compression(StrEnum):
 
 
 class WarmOrder(StrEnum):
-    """When a file is warmed up, in relation to the others of its Dataset."""
+    """The position of a file in the warm-up of its Dataset."""
 
     FIRST = "first"
     EARLY = "early"
@@ -155,7 +155,7 @@ class WarmOrder(StrEnum):
 
 
 class CachePlace(StrEnum):
-    """Which kind of cache folder a file is kept in; ``auto`` leaves it to the node."""
+    """The kind of cache folder for a file; ``auto``: the node decides."""
 
     AUTO = "auto"
     MEMORY = "memory"
@@ -163,7 +163,7 @@ class CachePlace(StrEnum):
 
 
 class RuleLayer(StrEnum):
-    """Where a rule comes from, in the order in which they count: a later one fills what an earlier one left open."""
+    """The source of a rule, in order of precedence: a later layer fills gaps of earlier ones."""
 
     CUSTOM = "custom"
     ENVIRONMENT = "environment"

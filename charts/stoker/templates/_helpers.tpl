@@ -13,6 +13,19 @@
 {{- end -}}
 {{- end }}
 
+{{/* Variables of the log, for all processes. */}}
+{{- define "stoker.logEnv" -}}
+- {name: STOKER_LOG_LEVEL, value: {{ .Values.logLevel | quote }}}
+- {name: STOKER_LOG_FORMAT, value: {{ .Values.logging.format | quote }}}
+{{- end }}
+
+{{/* Variables of traces, for operator and agent. */}}
+{{- define "stoker.traceEnv" -}}
+{{- with .Values.tracing.endpoint }}
+- {name: OTEL_EXPORTER_OTLP_ENDPOINT, value: {{ . | quote }}}
+{{- end }}
+{{- end }}
+
 {{/* Labels that select: never to change between versions. Call with a component's name. */}}
 {{- define "stoker.selectorLabels" -}}
 app.kubernetes.io/name: stoker
@@ -59,7 +72,8 @@ system:serviceaccount:{{ .root.Release.Namespace }}:{{ .name }}
 {{- .Release.Namespace }}-nodes
 {{- end }}
 
-{{/* Puts an admission policy into force. Call with (dict "root" $ "name" NAME "component" COMPONENT). */}}
+{{/* Puts an admission policy into force. Call with (dict "root" $ "name" NAME "component" COMPONENT), "action"
+Warn in place of Deny. */}}
 {{- define "stoker.policyBinding" }}
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
@@ -68,7 +82,7 @@ metadata:
   labels: {{- include "stoker.labels" . | nindent 4 }}
 spec:
   policyName: {{ .name }}
-  validationActions: [Deny]
+  validationActions: [{{ .action | default "Deny" }}]
 {{- end }}
 
 {{/* Annotations of a hook's object: made for the hook, gone after it. Call with (dict "event" EVENT "weight" N). */}}
@@ -102,7 +116,7 @@ containers:
     env:
       - name: POD_NAMESPACE
         valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
-      - {name: STOKER_LOG_LEVEL, value: {{ .root.Values.logLevel | quote }}}
+      {{- include "stoker.logEnv" .root | nindent 6 }}
     resources:
       requests: {cpu: 10m, memory: 96Mi, ephemeral-storage: 16Mi}
       limits: {memory: 512Mi, ephemeral-storage: 64Mi}
@@ -124,7 +138,7 @@ volumes:
 {{- end }}
 {{- end }}
 {{- if not .Values.sidecar.cacheDirs }}
-{{- fail "sidecar.cacheDirs names no folder: name at least one, such as /var/lib/stoker/cache" }}
+{{- fail "sidecar.cacheDirs is empty: add a folder, such as /var/lib/stoker/cache" }}
 {{- end }}
 {{- range $folder := $folders }}
 {{- if regexMatch "/[.][.](/|$)" $folder }}
@@ -191,7 +205,7 @@ volumes:
 {{- $document = fromYaml $document }}
 {{- end }}
 {{- if not (kindIs "map" $document.spec) }}
-{{- fail "tuning.document is no tuning document: it has to have apiVersion, kind, metadata and spec, as docs/RULES.md says" }}
+{{- fail "tuning.document must have apiVersion, kind, metadata and spec (docs/reference/rules.md)" }}
 {{- end }}
 {{- toYaml $document }}
 {{- end }}
@@ -199,7 +213,7 @@ volumes:
 {{/* Name of the TuningProfile of Datasets that name none; empty: there is none. */}}
 {{- define "stoker.tuningProfile" -}}
 {{- if and .Values.tuning.document .Values.tuning.existingProfile }}
-{{- fail "tuning.document and tuning.existingProfile are both set: leave one of them out" }}
+{{- fail "tuning.document and tuning.existingProfile are both set: remove one of them" }}
 {{- end }}
 {{- if .Values.tuning.document }}
 {{- $document := include "stoker.tuningDocument" . | fromYaml }}
@@ -207,4 +221,19 @@ volumes:
 {{- else }}
 {{- .Values.tuning.existingProfile }}
 {{- end }}
+{{- end }}
+
+{{/* The values of sidecar.peers, as YAML. Where they have the default, sidecar.neighbours, their old name, applies. */}}
+{{- define "stoker.peers" -}}
+{{- $new := .Values.sidecar.peers | default dict }}
+{{- $old := .Values.sidecar.neighbours | default dict }}
+{{- $peers := dict "mode" "Auto" "uploads" 16 "bytesPerSecond" "0" "rackLabel" "" }}
+{{- range $name, $default := $peers }}
+{{- if and (hasKey $new $name) (ne (get $new $name | toString) ($default | toString)) }}
+{{- $_ := set $peers $name (get $new $name) }}
+{{- else if hasKey $old $name }}
+{{- $_ := set $peers $name (get $old $name) }}
+{{- end }}
+{{- end }}
+{{- $peers | toYaml }}
 {{- end }}

@@ -1,4 +1,4 @@
-"""PaddlePaddle for Stoker: which files are of it, what a container says, and rules for its shards and checkpoints."""
+"""PaddlePaddle for Stoker: its files, its settings of a container, and rules for its shards and checkpoints."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ _KINDS = {".pdparams": "Weights", ".pdiparams": "Weights", ".pdopt": "Optimizer"
 
 
 class PaddlePlugin:
-    """What Stoker asks: see docs/PLUGINS.md."""
+    """The plug-in interface: see docs/guides/plugins.md."""
 
     name = "paddle"
 
@@ -32,7 +32,7 @@ class PaddlePlugin:
                 "id": "paddle-checkpoints",
                 "description": "A checkpoint is read whole, and by every rank.",
                 "conditions": [{"type": "file_pattern", "value": list(_MODELS)}],
-                "actions": [{"type": "stream", "parameters": {"chunk_size": "16Mi", "parallel_streams": 8}}],
+                "actions": [{"type": "prefetch", "parameters": {"prefetch_size": "64Mi"}}],
             }
         ]
 

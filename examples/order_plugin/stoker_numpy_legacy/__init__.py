@@ -9,16 +9,16 @@ _WORDS, _MASK = 624, 0xFFFFFFFF
 
 
 class NumpyLegacyOrder:
-    """An order plug-in. The parameter ``deal`` says what each rank has of the permutation.
+    """An order plug-in. The parameter ``deal`` selects each rank's share of the permutation.
 
-    ``turns`` (as without it): rank r has every ranks-th, from the r-th on; ``blocks``: each has a stretch, and what
-    does not go round is left out.
+    ``turns`` (the default): rank r gets every ranks-th, from the r-th on. ``blocks``: each rank gets a contiguous
+    block, and the remainder is left out.
     """
 
     name = "numpy-legacy"
 
     def order(self, asked: Mapping[str, Any]) -> Iterable[int]:
-        """Return an epoch's samples, in turns of the ranks. Raises ValueError for another ``deal``, or a wrong seed."""
+        """Return an epoch's samples, in turns of the ranks. Raises ValueError for a bad ``deal`` or seed."""
         deal = asked["parameters"].get("deal", "turns")
         if deal not in ("turns", "blocks"):
             raise ValueError(f"the parameter deal is {deal!r:.40}, and must be turns or blocks")
@@ -30,7 +30,7 @@ class NumpyLegacyOrder:
 
 
 def permutation(count: int, seed: int) -> "array[int]":
-    """Return what ``RandomState(seed).permutation(count)`` does. Raises ValueError for a seed that it does not take."""
+    """Return the result of ``RandomState(seed).permutation(count)``. Raises ValueError for an unsupported seed."""
     if not 0 <= seed <= _MASK:
         raise ValueError(f"RandomState takes seeds from 0 to {_MASK}, and {seed} is none")
     order, draw = array("I", range(count)), _generator(seed).getrandbits

@@ -1,1 +1,1 @@
-"""What runs once and ends: bring the CRDs into use, take everything away."""
+"""Commands that run once: apply the CRDs, or uninstall."""

@@ -1,4 +1,4 @@
-"""Brings the CustomResourceDefinitions of this version into use: Helm installs CRDs and never upgrades them."""
+"""Applies the CustomResourceDefinitions of this version: Helm installs CRDs but never upgrades them."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from stoker_kube.resources import CRDS
 from stoker_operator.errors import NotEstablishedError
 
 FIELD_MANAGER = "stoker-crds"
-_POLL = 0.5  # seconds; the API server takes a CRD into use within one or two
+_POLL = 0.5  # seconds; the API server serves a new CRD within one or two
 
 
 async def apply_crds(kube: Kube, timeout: float, tell: Callable[[str], None]) -> None:
@@ -22,7 +22,7 @@ async def apply_crds(kube: Kube, timeout: float, tell: Callable[[str], None]) ->
                 await _until_established(kube, name)
         except TimeoutError as error:
             raise NotEstablishedError(
-                f"CustomResourceDefinition {name} was applied and not taken into use within {timeout:.0f} s: "
+                f"CustomResourceDefinition {name} was applied, but not established within {timeout:.0f} s: "
                 f"see `kubectl describe crd {name}`"
             ) from error
         tell(f"{name} is up to date")
@@ -36,6 +36,6 @@ async def _until_established(kube: Kube, name: str) -> None:
 
 
 def is_established(crd: Object) -> bool:
-    """Tell whether the API server serves the kind."""
+    """Return True if the API server serves the kind."""
     conditions = (crd.get("status") or {}).get("conditions") or ()
     return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)

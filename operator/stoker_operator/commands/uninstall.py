@@ -1,4 +1,4 @@
-"""Takes away everything that the operator made, in an order that leaves no disk full, no pod held and no finalizer."""
+"""Removes everything that the operator created, in an order that leaves no data, held pod or finalizer behind."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from stoker_api import names
-from stoker_api.nodecache import NodeCache
+from stoker_api.node_caches.node_storage import MountPhase
+from stoker_api.node_caches.nodecache import NodeCache
 from stoker_kube.api import JSON, Kube, Object
 from stoker_kube.errors import Conflict, Invalid, NotFound
 from stoker_kube.resources import (
@@ -24,34 +25,34 @@ from stoker_kube.resources import (
     TRAINING_JOBS,
     Kind,
 )
-from stoker_operator.core.credentials_rbac import is_grant
-from stoker_operator.core.injection import gate_names, remove_gate
-from stoker_operator.core.installed_names import DEPLOYMENT, LEASE, WEBHOOK_SECRET
-from stoker_operator.core.usage import find_uses, pods_sentence
-from stoker_operator.core.views import COMPONENT_LABEL, ClusterView, parse_node, parse_pod
-from stoker_operator.core.volumes import is_ours
+from stoker_operator.core.plans.credentials_rbac import is_grant
+from stoker_operator.core.plans.volumes import is_ours
+from stoker_operator.core.pods.injection import gate_names, remove_gate
+from stoker_operator.core.views.cluster import COMPONENT_LABEL, ClusterView, parse_node, parse_pod
+from stoker_operator.core.views.installed_names import DEPLOYMENT, LEASE, WEBHOOK_SECRET
+from stoker_operator.core.views.usage import Use, pods_sentence
 from stoker_operator.errors import UninstallError
 
-NAMED = 5  # objects that a sentence names before it only counts
-POLL = 1.0  # seconds between looks while waiting
+NAMED = 5  # objects that a sentence names before it counts the rest
+POLL = 1.0  # seconds between checks while waiting
 _OURS = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """Where Stoker is installed, and how patiently it is removed; ``timeout`` in seconds, for each wait."""
+    """The place of the installation and the options of its removal; ``timeout`` in seconds, for each wait."""
 
     namespace: str
     timeout: float
-    ignore_pods: bool = False  # go on although pods use Datasets
-    ignore_nodes: bool = False  # go on although nodes did not clean their disks
+    ignore_pods: bool = False  # continue although pods use Datasets
+    ignore_nodes: bool = False  # continue although nodes did not clean their disks
 
 
 class Uninstall:
-    """Takes everything away: ``run`` does it once; it may be repeated after it failed.
+    """Removes everything: call ``run`` once; after a failure it may be repeated.
 
-    Until all nodes are clean nothing is taken away that the operator would not make again: when that fails it is
-    started again, so that annotated pods can be made as before.
+    Until all nodes are clean, it removes only objects that the operator would create again. If that fails, it starts
+    the operator again, so that annotated pods can be created as before.
     """
 
     def __init__(
@@ -67,14 +68,14 @@ class Uninstall:
         self._sleep: Final = sleep
 
     async def run(self) -> None:
-        """Do all steps. Raises KubeError, UninstallError."""
+        """Run all steps. Raises KubeError, UninstallError."""
         if not self._what.ignore_pods:
             await self._wait_for(self._pods_in_use, "pods still use Datasets: {}; delete them, or use --ignore-pods")
         replicas = await self._operator_replicas()
         try:
             await self._stop_operator(replicas)
             await self._clean_nodes()
-        except Exception:  # whatever stopped it: the webhook must not be left without an answer
+        except Exception:  # after any error the webhook must answer again
             await self._start_operator(replicas)
             raise
         await self._release_pods()
@@ -86,14 +87,12 @@ class Uninstall:
             await self._wait_for(self._volumes, "volumes are still there: {}; look for pods that name their claims")
         await self._delete_all(NODE_CACHES)
         await self._delete(LEASES, LEASE, self._what.namespace)
-        for secret in (WEBHOOK_SECRET, names.PEER_SECRET):
+        for secret in (WEBHOOK_SECRET, names.PEER_AUTHORITY_SECRET, names.EARLIER_PEER_SECRET):
             await self._delete(SECRETS, secret, self._what.namespace)
-        self._tell(
-            "done: what is left is what people wrote (Datasets, TrainingJobs, classes, profiles), and nobody acts on it"
-        )
+        self._tell("done: Datasets, TrainingJobs, classes and profiles remain, without effect")
 
     async def _operator_replicas(self) -> int | None:
-        """Return how many replicas there should be; None when the Deployment is gone."""
+        """Return the Deployment's number of replicas; None if there is no Deployment."""
         try:
             there = await self._kube.get(DEPLOYMENTS, DEPLOYMENT, self._what.namespace)
         except NotFound:
@@ -111,7 +110,7 @@ class Uninstall:
     async def _start_operator(self, replicas: int | None) -> None:
         if replicas:
             await self._scale_operator(replicas)
-            self._tell("the operator was started again: everything is as it was before")
+            self._tell("the operator was started again: nothing has changed")
 
     async def _scale_operator(self, replicas: int) -> None:
         patch: Object = {"spec": {"replicas": replicas}}
@@ -128,17 +127,17 @@ class Uninstall:
         except UninstallError as error:
             if not self._what.ignore_nodes:
                 raise
-            self._tell(f"{error}: going on, as --ignore-nodes says")
+            self._tell(f"{error}: continuing because of --ignore-nodes")
             return
         self._tell(f"{len(caches.items)} nodes are clean")
 
     async def _release_pods(self) -> None:
-        # All pods, not only those that carry our label: nobody would ever let go one that lost it.
+        # All pods, not only those with Stoker's label: no process would ever release a pod that lost it.
         pods = [pod async for page in self._kube.pages(PODS) for pod in page.items]
         held = [pod for pod in pods if parse_pod(pod).gated]
         for pod in held:
             await self._release(pod)
-        self._tell(f"{len(held)} held pods were let go")
+        self._tell(f"{len(held)} held pods were released")
 
     async def _release(self, pod: Object) -> None:
         operations = remove_gate(gate_names(pod["spec"]["schedulingGates"]))
@@ -146,7 +145,7 @@ class Uninstall:
         try:
             await self._kube.patch(PODS, meta["name"], operations, meta["namespace"], content_type=JSON)
         except (NotFound, Conflict, Invalid):
-            self._tell(f"pod {meta['namespace']}/{meta['name']} changed meanwhile and was left alone")
+            self._tell(f"pod {meta['namespace']}/{meta['name']} changed during the uninstall and was skipped")
 
     async def _strip_finalizers(self, kind: Kind) -> None:
         for item in (await self._kube.list(kind)).items:
@@ -155,7 +154,7 @@ class Uninstall:
             if len(kept) != len(meta.get("finalizers") or ()):
                 patch: Object = {"metadata": {"finalizers": kept, "resourceVersion": meta["resourceVersion"]}}
                 await self._kube.patch(kind, meta["name"], patch, meta["namespace"])
-                self._tell(f"{kind.kind} {meta['namespace']}/{meta['name']} has no finalizer any more")
+                self._tell(f"{kind.kind} {meta['namespace']}/{meta['name']} has no finalizer now")
 
     async def _delete_ours(self, kind: Kind) -> None:
         for item in (await self._kube.list(kind, label_selector=_OURS)).items:
@@ -175,7 +174,7 @@ class Uninstall:
         self._tell(f"deleted {kind.kind} {namespace + '/' if namespace else ''}{name}")
 
     async def _wait_for(self, left: Callable[[], Awaitable[str]], sentence: str) -> None:
-        """Wait until ``left()`` is empty. Raises UninstallError with what is left, put into ``sentence``."""
+        """Wait until ``left()`` is empty. Raises UninstallError with the rest, put into ``sentence``."""
         waited, told = 0.0, ""
         while rest := await left():
             if waited >= self._what.timeout:
@@ -187,8 +186,14 @@ class Uninstall:
             waited += POLL
 
     async def _pods_in_use(self) -> str:
-        uses = find_uses(await self._view())
-        mounted = {(one.namespace, one.pod): one for found in uses.values() for one in found if one.on_node}
+        view = await self._view()
+        answering = (name for name in view.node_caches if name in view.nodes and view.nodes[name].ready)
+        rows = ((row, name) for name in answering for row in view.node_caches[name].status.mounts)
+        mounted = {
+            (row.pod_namespace, row.pod): Use(row.pod_namespace, row.pod, name)
+            for row, name in rows
+            if row.phase is MountPhase.MOUNTED
+        }
         return pods_sentence(tuple(mounted[key] for key in sorted(mounted))) if mounted else ""
 
     async def _operator_pods(self) -> str:
@@ -197,9 +202,9 @@ class Uninstall:
         return ", ".join(sorted(pod["metadata"]["name"] for pod in pods.items))
 
     async def _volumes(self) -> str:
-        """Name the volumes that are left.
+        """Name the remaining volumes.
 
-        Kubernetes takes one away a moment after its claim, and a claim after its last pod.
+        Kubernetes removes a volume shortly after its claim, and a claim after its last pod.
         """
         volumes = (await self._kube.list(PERSISTENT_VOLUMES, label_selector=_OURS)).items
         return _some([item["metadata"]["name"] for item in volumes if is_ours(item)])
@@ -212,7 +217,7 @@ class Uninstall:
 
     async def _view(self) -> ClusterView:
         caches = [NodeCache.model_validate(raw) for raw in (await self._kube.list(NODE_CACHES)).items]
-        # The sidecars count as there: this asks once, and one that restarts just now must not look like one that left.
+        # Count all sidecars as ready: this is a single look, and a restarting sidecar must not look like a missing one.
         nodes = [replace(parse_node(raw), sidecar_ready=True) for raw in (await self._kube.list(NODES)).items]
         return ClusterView(
             node_caches={cache.metadata.name: cache for cache in caches}, nodes={node.name: node for node in nodes}
@@ -220,6 +225,6 @@ class Uninstall:
 
 
 def _some(found: list[str]) -> str:
-    """Return the first few names, then a count; empty when there are none."""
+    """Return the first few names, then a count; empty if there are no names."""
     more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
     return ", ".join(sorted(found)[:NAMED]) + more

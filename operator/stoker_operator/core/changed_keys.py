@@ -1,4 +1,4 @@
-"""What differs between two states of a table: identity tells, since rows are frozen and a change makes a new one."""
+"""Find the differences of two states of a table by identity. Rows are frozen, so a change makes a new one."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -9,29 +9,29 @@ from typing import Final, TypeVar
 K = TypeVar("K")
 T = TypeVar("T")
 
-_REMEMBERED = 4096  # changes of a table: some passes' worth, of thousands of nodes that report; else rows are compared
+_REMEMBERED = 4096  # changes of a table: a few passes of thousands of nodes; beyond that, rows are compared
 
 
 class ChangeLog:
-    """The keys of a table that changed last, so that two of its snapshots need not be compared row by row."""
+    """The last changed keys of a table, so that two snapshots need no comparison row by row."""
 
     def __init__(self) -> None:
-        self.changes = 0  # so far
+        self.changes = 0  # total
         self._last: Final[deque[str]] = deque(maxlen=_REMEMBERED)
 
     def note(self, key: str) -> None:
-        """Take note that another row, or none, is under ``key`` now."""
+        """Record that the row of ``key`` changed or was removed."""
         self.changes += 1
         self._last.append(key)
 
     def since(self, changes: int) -> Iterable[str] | None:
-        """Return the keys of all changes since there were so many of them; None when that is not remembered."""
+        """Return the keys of all changes after the first ``changes``. None: too old."""
         new = self.changes - changes
         return dict.fromkeys(islice(reversed(self._last), new)) if 0 <= new <= len(self._last) else None
 
 
 class Snapshot(dict[str, T]):
-    """The rows of a table at one moment, which nobody changes; it knows what changed since an earlier one of them."""
+    """The rows of a table at one moment. They never change. A snapshot knows the changes since an earlier one."""
 
     __slots__ = ("_at", "_log")
 
@@ -41,15 +41,15 @@ class Snapshot(dict[str, T]):
         self._at: Final = log.changes
 
     def touched_since(self, other: Mapping[str, T]) -> Iterable[str] | None:
-        """Return keys, of which some may be as they were; None when ``other`` is of another table, or too old."""
+        """Return possibly changed keys. None: ``other`` is from another table, or too old."""
         if not isinstance(other, Snapshot) or other._log is not self._log or other._at > self._at:
             return None
-        # What came after this one is in the log as well: it is the same here and there, or was touched before, too.
+        # The log also has changes after this snapshot. Their rows are equal in both, or were changed before too.
         return self._log.since(other._at)
 
 
 def changed_keys(old: Mapping[str, T], new: Mapping[str, T]) -> list[str]:
-    """Return the keys under which there is another object, or none any more."""
+    """Return the keys with a different object, or with none in ``new``."""
     if old is new:
         return []
     touched = new.touched_since(old) if isinstance(new, Snapshot) else None
@@ -63,12 +63,12 @@ def changed_keys(old: Mapping[str, T], new: Mapping[str, T]) -> list[str]:
 
 
 def changed_values(old: Mapping[str, T], new: Mapping[str, T]) -> list[str]:
-    """Return those of them under which there is something else: rows that are made anew may say the same."""
+    """Return the keys with a different value. New objects may be equal to old ones."""
     return [key for key in changed_keys(old, new) if old.get(key) != new.get(key)]
 
 
 def swap(index: dict[K, set[T]], before: AbstractSet[K], after: AbstractSet[K], one: T) -> None:
-    """Have ``one`` in the index under the keys ``after``, and no more under ``before``."""
+    """Move ``one`` in the index from the keys ``before`` to the keys ``after``."""
     for key in before - after:
         index[key].discard(one)
         if not index[key]:

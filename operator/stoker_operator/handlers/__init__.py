@@ -1,1 +1,1 @@
-"""Handlers that kopf calls, in kopf's own thread; nothing else lives here."""
+"""The watch of Datasets and TrainingJobs by kopf, and its delivery to the mirror."""

@@ -1,1 +1,1 @@
-"""What is known of the cluster: the tables, and the watches that fill them."""
+"""The operator's view of the cluster: tables by kind, and the watches that fill them."""

@@ -1,26 +1,26 @@
-"""The mirror's changes since the last pass, as gating is told of them."""
+"""Feeds the mirror's changes since the last pass to gating."""
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from stoker_api.dataset import Dataset
-from stoker_api.nodecache import NodeCache
-from stoker_api.trainingjob import TrainingJob
-from stoker_operator.core.admission import admit
-from stoker_operator.core.class_limits import Limited
-from stoker_operator.core.expected_pods import expected_pods, queued_by
-from stoker_operator.core.gating import Gating
-from stoker_operator.core.views import InvalidDataset, InvalidTrainingJob, NodeView, PodView
+from stoker_api.datasets.dataset import Dataset
+from stoker_api.jobs.trainingjob import TrainingJob
+from stoker_api.node_caches.nodecache import NodeCache
+from stoker_operator.core.classes.class_limits import Limited
+from stoker_operator.core.gating.gating import Gating
+from stoker_operator.core.kueue.kueue_objects import expected_pods, queued_by
+from stoker_operator.core.plans.admission import admit
+from stoker_operator.core.views.cluster import InvalidDataset, InvalidTrainingJob, NodeView, PodView
 from stoker_operator.mirror.state import ClusterState
 
 Seen = Callable[[str, PodView | None], PodView | None]
 
 
 class GateFeed:
-    """Remembers what changed, by key, and tells it in one go, so that a pass decides on one moment.
+    """Collects changed keys and passes them to gating in one batch, so that a pass decides on one moment.
 
-    ``seen``: what a pod is to be taken for, by its key and its view: releases that are under way count as done.
+    ``seen(key, view)`` returns the pod as gating should see it: a release under way counts as done.
     """
 
     def __init__(self, state: ClusterState, seen: Seen) -> None:
@@ -28,7 +28,7 @@ class GateFeed:
         self._seen: Final = seen
         self._sidecars: Final[dict[str, dict[str, PodView]]] = {}  # by node and key
         self._heard_since = 0.0
-        # Dicts for their order: who came first is told of first.
+        # Dicts keep the order of the changes: gating gets the earliest first.
         self._datasets: dict[str, None] = {}
         self._caches: dict[str, None] = {}
         self._nodes: dict[str, None] = {}
@@ -47,7 +47,7 @@ class GateFeed:
         state.leaving.listen(lambda node: self._nodes.update({node: None}))
 
     def reload(self) -> None:
-        """Take everything for changed."""
+        """Mark every object as changed."""
         self._datasets = dict.fromkeys(self._state.datasets.snapshot())
         self._caches = dict.fromkeys(self._state.node_caches.snapshot())
         self._nodes = dict.fromkeys(self._state.nodes.snapshot())
@@ -55,11 +55,11 @@ class GateFeed:
         self._expected, self._queue_changed = {}, True
 
     def touch(self, pod: str) -> None:
-        """Take a pod for changed: it is to be taken for something else than before."""
+        """Mark a pod as changed because ``seen`` returns something different for it."""
         self._pods[pod] = None
 
-    def drain(self, gating: Gating, now: float) -> Generator[None, None, None]:
-        """Tell of all changes. ``now`` in seconds since the epoch."""
+    def drain(self, gating: Gating, now: float) -> None:
+        """Pass all changes to ``gating``. ``now``: seconds since the epoch."""
         self._hear()
         datasets, caches, nodes, pods = self._datasets, self._caches, self._nodes, self._pods
         self._datasets, self._caches, self._nodes, self._pods = {}, {}, {}, {}
@@ -70,21 +70,17 @@ class GateFeed:
                 taken = admit(dataset, classes)
                 dataset = taken.dataset if isinstance(taken, Limited) else taken
             gating.put_dataset(key, dataset)
-            yield
         for name in caches:
             gating.put_cache(name, self._state.node_caches.get(name))
-            yield
         for name in nodes:
             node = self._state.nodes.get(name)
             gating.put_node(name, None if node is None else self._whole(node), now)
-            yield
         for key in pods:
             gating.put_pod(key, self._seen(key, self._state.pods.get(key)))
-            yield
-        yield from self._tell_expected(gating)
+        self._tell_expected(gating)
 
-    def _tell_expected(self, gating: Gating) -> Generator[None, None, None]:
-        """Tell of the workers of jobs that a queue holds."""
+    def _tell_expected(self, gating: Gating) -> None:
+        """Pass on changes of the expected workers of queued jobs."""
         if not self._queue_changed:
             return
         self._queue_changed = False
@@ -94,10 +90,9 @@ class GateFeed:
         for key in sorted({*before, *now}):
             if before.get(key) != now.get(key):
                 gating.put_pod(key, now.get(key))
-                yield
 
     def _hear(self) -> None:
-        """Look at silent nodes again when the API server was away: nobody could report meanwhile."""
+        """Recheck silent nodes after an outage of the API server: no node could report during it."""
         if self._heard_since == self._state.heard_since:
             return
         self._heard_since = self._state.heard_since

@@ -1,4 +1,4 @@
-"""The watches of the leading replica, of kinds with many objects: each feeds one table of the state."""
+"""The leading replica's watches of kinds with many objects. Each feeds one table of the state."""
 
 import asyncio
 import time
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from stoker_api import names
-from stoker_api.nodecache import NodeCache
+from stoker_api.node_caches.nodecache import NodeCache
 from stoker_kube.api import Kube, Object
 from stoker_kube.informer import Informer
 from stoker_kube.resources import (
@@ -22,14 +22,23 @@ from stoker_kube.resources import (
     Kind,
 )
 from stoker_kube.watch import watch
-from stoker_operator.core.dataset_classes import parse_class
-from stoker_operator.core.node_cache_reader import NodeCacheReader
-from stoker_operator.core.profiles import ProfileReader
-from stoker_operator.core.views import parse_node, parse_pod
-from stoker_operator.mirror.grants import trim_grant
+from stoker_operator.core.classes.dataset_classes import parse_class
+from stoker_operator.core.classes.profiles import ProfileReader
+from stoker_operator.core.views.cluster import parse_node, parse_pod
+from stoker_operator.core.views.node_cache_reader import NodeCacheReader
 from stoker_operator.mirror.identity import identity_of, seen_of
 from stoker_operator.mirror.state import ClusterState
-from stoker_operator.work_turns import WORK
+
+_KEPT = ("rules", "roleRef", "subjects")
+_METADATA = ("name", "namespace", "uid", "resourceVersion")
+
+
+def trim_grant(raw: Object) -> Object:
+    """Return the object without the fields that no decision reads. Raises KeyError if metadata is incomplete."""
+    meta = raw["metadata"]
+    kept = {name: meta[name] for name in _METADATA}
+    return {"metadata": kept} | {name: raw[name] for name in _KEPT if name in raw}
+
 
 _JOB_FIELDS = ("metadata", "spec", "status")
 _OURS = f"{names.LABEL_MANAGED_BY}={names.MANAGED_BY}"
@@ -60,17 +69,17 @@ class Informers:
         ]
 
     def start(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
-        """Begin to watch; gives the tasks, which end only when cancelled."""
+        """Start the watches. The returned tasks end only when cancelled."""
         self._answers_from_now()
         return [tasks.create_task(informer.run(), name=f"informer of {informer.name}") for informer in self._all]
 
     async def wait_synced(self) -> None:
-        """Wait until every table is filled: before that, what is missing would look deleted."""
+        """Wait until every table is filled: before that, missing objects would look deleted."""
         for informer in self._all:
             await informer.wait_synced()
 
     def _node_cache(self, raw: Object) -> NodeCache:
-        """Read one, unless it is what the answer to a write said already: thousands are not kept twice."""
+        """Parse a NodeCache, or return the known row of the same revision, which saves a second copy of each."""
         known, now = self._state.node_caches.get(raw["metadata"]["name"]), seen_of(raw)
         if known is not None and now.version and now == identity_of(known):
             return known
@@ -84,17 +93,17 @@ class Informers:
         label_selector: str = "",
         namespace: str = "",
     ) -> Informer[Any]:
-        # Of nodes alone: it is their silence that is counted, and one kind that is refused says nothing of the server.
+        # Only for nodes: the operator measures their silence, and a refusal for one kind does not mean a server outage.
         told = self._answers_from_now if kind is NODES else _nobody
         events = watch(self._kube, kind, namespace=namespace, label_selector=label_selector, on_new_attempt=told)
-        return Informer(events, transform, on_change, WORK.one, kind.plural)
+        return Informer(events, transform, on_change, kind.plural)
 
     def _answers_from_now(self) -> None:
         self._state.heard_since = self._clock()
 
 
 def _nobody() -> None:
-    """Tell nobody."""
+    """Do nothing."""
 
 
 def _trim_job(raw: Object) -> Object:

@@ -1,4 +1,4 @@
-"""The watches of Kueue's objects, in clusters that have Kueue: it may come later, and go."""
+"""Watches Kueue's objects while Kueue is installed, which may change at any time."""
 
 import asyncio
 import logging
@@ -10,12 +10,11 @@ from stoker_kube.errors import Forbidden, NotFound
 from stoker_kube.informer import Informer
 from stoker_kube.resources import ADMISSION_CHECKS, WORKLOADS, Kind
 from stoker_kube.watch import watch
-from stoker_operator.core.kueue_objects import parse_admission_check, parse_workload
+from stoker_operator.core.kueue.kueue_objects import parse_admission_check, parse_workload
 from stoker_operator.mirror.state import ClusterState
-from stoker_operator.work_turns import WORK
 
 log = logging.getLogger(__name__)
-LOOK_AGAIN = 20.0  # seconds between two looks whether Kueue has come
+LOOK_AGAIN = 20.0  # seconds between two checks whether Kueue is installed
 
 
 class KueueFeed:
@@ -27,7 +26,7 @@ class KueueFeed:
         self._kube: Final = kube
         self._state: Final = state
         self._sleep: Final = sleep
-        self._told = ""  # what was logged last
+        self._told = ""  # the last logged message
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -35,10 +34,10 @@ class KueueFeed:
             try:
                 await self._follow()
             except* NotFound:
-                self._tell("Kueue is not installed: its Workloads are looked for again every %.0f s")
+                self._tell("Kueue is not installed: checking again every %.0f s")
             except* Forbidden:
                 self._tell("Kueue's Workloads may not be read: install the chart with kueue.enabled=true")
-            # A table whose watch has ended would keep what is gone.
+            # Clear the tables: without a watch they would keep deleted objects.
             self._state.admission_checks.clear()
             self._state.queued_workloads.clear()
             await self._sleep(LOOK_AGAIN)
@@ -56,7 +55,7 @@ class KueueFeed:
     def _informer(
         self, kind: Kind, transform: Callable[[Object], Any], on_change: Callable[..., None]
     ) -> Informer[Any]:
-        return Informer(watch(self._kube, kind, give_up_on=(NotFound, Forbidden)), transform, on_change, WORK.one)
+        return Informer(watch(self._kube, kind, give_up_on=(NotFound, Forbidden)), transform, on_change)
 
     def _tell(self, text: str) -> None:
         if text != self._told:

@@ -1,49 +1,49 @@
-"""Which nodes are about to go: those that a taint says it of, and those that are cordoned and being drained."""
+"""Finds nodes that are about to leave: nodes with a leaving taint, and cordoned nodes under drain."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection
 from typing import Final
 
 from stoker_api import names
-from stoker_api.nodecache import NodeCache
-from stoker_operator.core.views import NodeView, PodView
+from stoker_api.node_caches.nodecache import NodeCache
+from stoker_operator.core.views.cluster import NodeView, PodView
 
 DRAINED = "it is cordoned and its pods are evicted"
 
 
 class LeavingNodes:
-    """What says of nodes that they will go, as far as it has to be remembered.
+    """The leaving nodes, with the state that this needs.
 
-    A node that is cordoned says nothing of why. That its pods are evicted does; they end soon, so it is remembered
-    until the node takes pods again, and its NodeCache says it for the next leader.
+    A cordon alone gives no reason. Evicted pods show a drain, but they end soon. So the drain is remembered until the
+    node becomes schedulable again, and the NodeCache passes it to the next leader.
     """
 
     def __init__(self, taints: Collection[str]) -> None:
-        """Begin with nothing; ``taints``: each ``key`` or ``key=value``."""
+        """Start empty; ``taints``: each ``key`` or ``key=value``."""
         self._taints: Final = frozenset({*taints, names.TAINT_LEAVING})
         self._nodes: Final[dict[str, NodeView]] = {}
         self._evicted: Final[defaultdict[str, set[str]]] = defaultdict(set)  # keys of pods by node
-        self._said: Final[set[str]] = set()  # nodes whose NodeCache says it
+        self._said: Final[set[str]] = set()  # nodes whose NodeCache records a drain
         self._drained: Final[set[str]] = set()
         self._listeners: Final[list[Callable[[str], None]]] = []
-        self.changes = 0  # so far, of what is remembered
+        self.changes = 0  # number of changes of the drained nodes so far
 
     def listen(self, listener: Callable[[str], None]) -> None:
-        """Call ``listener(node)`` when something else is remembered of a node."""
+        """Call ``listener(node)`` when a node starts or stops to count as drained."""
         self._listeners.append(listener)
 
     def reason(self, node: NodeView) -> str:
-        """Say why a node is taken for one that is about to go; empty where it is not."""
+        """Return the reason why the node is about to leave; empty if it is not."""
         for taint in node.taints:
             if taint.key in self._taints or f"{taint.key}={taint.value}" in self._taints:
                 return f"it has the taint {taint.key}"
         return DRAINED if node.name in self._drained and not node.schedulable else ""
 
     def note_node(self, old: NodeView | None, new: NodeView | None) -> None:
-        """Take over a change of a node."""
+        """Take a change of a node."""
         name = new.name if new is not None else old.name if old is not None else ""
         if new is None or (old is not None and old.uid != new.uid):
-            self._said.discard(name)  # another one of its name is another node
+            self._said.discard(name)  # a new node reuses the name
             self._set(name, drained=False)
         if new is None:
             self._nodes.pop(name, None)
@@ -56,7 +56,7 @@ class LeavingNodes:
             self._consider(name)
 
     def note_pod(self, old: PodView | None, new: PodView | None) -> None:
-        """Take over a change of a pod."""
+        """Take a change of a pod."""
         if old is not None and old.evicted and old.node in self._evicted:
             self._evicted[old.node].discard(old.key)
             if not self._evicted[old.node]:
@@ -66,7 +66,7 @@ class LeavingNodes:
             self._consider(new.node)
 
     def note_cache(self, old: NodeCache | None, new: NodeCache | None) -> None:
-        """Take over a change of a NodeCache: what an earlier leader found."""
+        """Take a change of a NodeCache: an earlier leader may have recorded a drain."""
         if new is not None and new.spec.leaving == DRAINED and (old is None or old.spec.leaving != DRAINED):
             self._said.add(new.key)
             self._consider(new.key)

@@ -1,43 +1,43 @@
-"""The mirror of the cluster: a table for each kind, which kopf, informers and answers of writes feed."""
+"""The mirror of the cluster: a table for each kind. kopf, informers and responses to writes feed it."""
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
-from stoker_api.dataset import Dataset
-from stoker_api.datasetclass import DatasetClass
-from stoker_api.node_workload import NodeWorkload
-from stoker_api.nodecache import NodeCache
-from stoker_api.trainingjob import TrainingJob
-from stoker_operator.core.admission import AdmissionMemory
+from stoker_api.datasets.dataset import Dataset
+from stoker_api.datasets.datasetclass import DatasetClass
+from stoker_api.jobs.trainingjob import TrainingJob
+from stoker_api.node_caches.node_workload import NodeWorkload
+from stoker_api.node_caches.nodecache import NodeCache
 from stoker_operator.core.changed_keys import ChangeLog, Snapshot
-from stoker_operator.core.dataset_classes import InvalidClass
-from stoker_operator.core.kueue_objects import AdmissionCheckView, QueuedWorkload
-from stoker_operator.core.nearness import ClusterNeighbours
-from stoker_operator.core.profiles import ProfileView
-from stoker_operator.core.tuning import ClusterTuning
-from stoker_operator.core.views import ClusterView, InvalidDataset, InvalidTrainingJob, NodeView, PodView
+from stoker_operator.core.classes.dataset_classes import InvalidClass
+from stoker_operator.core.classes.profiles import ProfileView
+from stoker_operator.core.classes.tuning import ClusterTuning
+from stoker_operator.core.kueue.kueue_objects import AdmissionCheckView, QueuedWorkload
+from stoker_operator.core.peers.nearness import PeerSettings
+from stoker_operator.core.plans.admission import AdmissionMemory
+from stoker_operator.core.views.cluster import ClusterView, InvalidDataset, InvalidTrainingJob, NodeView, PodView
 from stoker_operator.mirror.identity import identity_of
 from stoker_operator.mirror.leaving_nodes import LeavingNodes
 from stoker_operator.mirror.node_views import NodeViews
 
 T = TypeVar("T")
 _Wanted = Mapping[str, frozenset[str]]
-Listener = Callable[[T | None, T | None], None]  # the view before and the view now; None: there was or is none
+Listener = Callable[[T | None, T | None], None]  # the view before and the view now; None: no object
 
-# Seconds. Whoever was silent for longer before the API server answered was not silent because it did not.
+# Seconds. A longer silence before the API server answered again counts as silence of the node.
 _LONGEST_OUTAGE = 900.0
-REMEMBERED = 10_000  # UIDs of deleted objects: answers come within seconds, and few kinds lose so many in that time
+REMEMBERED = 10_000  # UIDs of deleted objects: responses come within seconds, and few kinds lose that many in this time
 
 
 class MirrorTable(Generic[T]):
-    """The latest known views of one kind, by key. Only the event loop's thread may touch it.
+    """The latest known views of one kind, by key. Only the event loop's thread may use it.
 
-    Two sources tell of an object, a watch and the answers to our own writes, and neither waits for the other. The
-    newest state counts (``resourceVersion``), and what was deleted stays deleted: its UID is remembered.
+    A watch and the responses to writes both feed the table, in any order. The newest state wins (``resourceVersion``).
+    Deleted objects stay deleted: the table remembers their UIDs.
 
-    Of the same state the first row stays.
+    If both sources deliver the same state, the first row stays.
     """
 
     def __init__(self) -> None:
@@ -52,11 +52,11 @@ class MirrorTable(Generic[T]):
 
     @property
     def changes(self) -> int:
-        """How many there were so far: for whoever works something out of all rows."""
+        """Number of changes so far, for callers that cache a result computed from all rows."""
         return self._log.changes
 
     def get(self, key: str) -> T | None:
-        """Return what is known of one object."""
+        """Return the row of one object."""
         return self._rows.get(key)
 
     def listen(self, listener: Listener[T]) -> None:
@@ -64,37 +64,37 @@ class MirrorTable(Generic[T]):
         self._listeners.append(listener)
 
     def put(self, key: str, view: T | None) -> None:
-        """Store a view unless it was overtaken, or take what is there for deleted (None); tell who listens."""
+        """Store a newer view, or delete the row (None); then notify the listeners."""
         old = self._rows.get(key)
         before, now = identity_of(old), identity_of(view)
         if view is not None and (now.uid in self._gone or now.is_older_than(before)):
             return
         if now.uid and now == before and old == view:
-            return  # told by both: what was worked out of the one row holds for the other, and is not worked out again
+            return  # both sources delivered this state: keep the row, and so the results computed from it
         if old is not None and before.uid != now.uid:
             self._bury(before.uid)
         self._replace(key, old, view)
 
     def feed(self, key: str, old: T | None, new: T | None) -> None:
-        """Take a change from an informer, which knew ``old``."""
+        """Take a change from an informer; ``old``: the informer's previous view."""
         if new is None:
             self.forget(key, identity_of(old).uid)
         else:
             self.put(key, new)
 
     def forget(self, key: str, uid: str) -> None:
-        """Take the object of that UID for deleted; another one of its name, if one is known already, stays."""
+        """Delete the object of that UID; a newer object of the same name stays."""
         self._bury(uid)
         if identity_of(self._rows.get(key)).uid == uid:
             self._replace(key, self._rows.get(key), None)
 
     def clear(self) -> None:
-        """Forget all rows, whose objects may be there still: who told of them does so no more."""
+        """Remove all rows because their watch ended; the objects may still exist."""
         for key, row in list(self._rows.items()):
             self._replace(key, row, None)
 
     def snapshot(self) -> Mapping[str, T]:
-        """Return what is known now, as one object for as long as that is the same."""
+        """Return all rows. The same object is returned until a row changes."""
         if self._shown is None:
             self._shown = Snapshot(self._rows, self._log)
         return self._shown
@@ -118,19 +118,19 @@ class MirrorTable(Generic[T]):
 
 
 class ClusterState:
-    """All tables, and the gating's request to the placement. Single-threaded, as its tables are."""
+    """All tables, and the data that held pods and queued Workloads want. Single-threaded, like its tables."""
 
     def __init__(
         self,
         own_namespace: str,
         tuning: ClusterTuning | None = None,
         leaving_taints: Collection[str] = (),
-        neighbours: ClusterNeighbours | None = None,
+        peer_settings: PeerSettings | None = None,
     ) -> None:
-        """Begin with nothing; the operator and the sidecars run in ``own_namespace``.
+        """Start empty; the operator and the sidecars run in ``own_namespace``.
 
-        ``tuning``: what was set of it at the start; absent: it is on, and no profile is the default.
-        ``leaving_taints``: what says of a node that it is about to go, each ``key`` or ``key=value``.
+        ``tuning``: the cluster's tuning settings; by default tuning is on, without a default profile.
+        ``leaving_taints``: taints that mark a node as about to leave, each ``key`` or ``key=value``.
         """
         self.datasets: Final[MirrorTable[Dataset | InvalidDataset]] = MirrorTable()
         self.dataset_classes: Final[MirrorTable[DatasetClass | InvalidClass]] = MirrorTable()
@@ -140,17 +140,17 @@ class ClusterState:
         self.pods: Final[MirrorTable[PodView]] = MirrorTable()
         self.training_jobs: Final[MirrorTable[TrainingJob | InvalidTrainingJob]] = MirrorTable()
         self.jobs: Final[MirrorTable[Mapping[str, Any]]] = MirrorTable()
-        # What lets nodes read credentials: ours alone, as mirror/grants.py trims them.
+        # Grants for nodes to read credentials: only Stoker's own objects, as trimmed by mirror/grants.py.
         self.roles: Final[MirrorTable[Mapping[str, Any]]] = MirrorTable()
         self.role_bindings: Final[MirrorTable[Mapping[str, Any]]] = MirrorTable()
         self.node_accounts: Final[MirrorTable[Mapping[str, Any]]] = MirrorTable()
-        # Kueue's, where there is Kueue: the checks that name Stoker, and all Workloads.
+        # Kueue's objects, if Kueue is installed: the checks that name Stoker, and all Workloads.
         self.admission_checks: Final[MirrorTable[AdmissionCheckView]] = MirrorTable()
         self.queued_workloads: Final[MirrorTable[QueuedWorkload]] = MirrorTable()
         self.own_namespace: Final = own_namespace
-        self.heard_since = 0.0  # seconds since the epoch: from then on the API server has answered
+        self.heard_since = 0.0  # seconds since the epoch: the API server has answered since then
         self._tuning: Final = tuning or ClusterTuning()
-        self._neighbours: Final = neighbours or ClusterNeighbours()
+        self._peer_settings: Final = peer_settings or PeerSettings()
         self._admission: Final = AdmissionMemory()
         self.leaving: Final = LeavingNodes(leaving_taints)
         self.nodes.listen(self.leaving.note_node)
@@ -158,19 +158,19 @@ class ClusterState:
         self.node_caches.listen(self.leaving.note_cache)
         self._node_views: Final = NodeViews(own_namespace, self.heard, self.leaving)
         self.pods.listen(self._node_views.note_pod)
-        self._asked: Final[dict[str, tuple[_Wanted, Mapping[str, _Wanted]]]] = {}  # by who asks
+        self._asked: Final[dict[str, tuple[_Wanted, Mapping[str, _Wanted]]]] = {}  # by asker
         self._wanted: _Wanted = MappingProxyType({})
         self._wanted_versions: Mapping[str, _Wanted] = MappingProxyType({})
         self._wanted_listeners: Final[list[Callable[[], None]]] = []
 
     @property
     def wanted(self) -> Mapping[str, frozenset[str]]:
-        """Dataset key -> nodes where held pods and queued Workloads could run: what is asked of the placement."""
+        """Dataset key -> nodes where held pods and queued Workloads could run: the request to the placement."""
         return self._wanted
 
     @property
     def wanted_versions(self) -> Mapping[str, Mapping[str, frozenset[str]]]:
-        """Dataset key -> node -> the versions beside the current one that they would mount."""
+        """Dataset key -> node -> the versions, besides the current one, that the pods would mount."""
         return self._wanted_versions
 
     def set_wanted(
@@ -179,7 +179,7 @@ class ClusterState:
         versions: Mapping[str, Mapping[str, frozenset[str]]] = MappingProxyType({}),
         asker: str = "pods",
     ) -> None:
-        """Replace what one asker requests; whoever listens is called only when it differs."""
+        """Replace one asker's request; call the listeners only if it differs."""
         asked = dict(wanted), dict(versions)
         if asked == self._asked.get(asker, ({}, {})):
             return
@@ -197,28 +197,26 @@ class ClusterState:
         self._wanted_listeners.append(listener)
 
     def workloads(self) -> Iterator[NodeWorkload]:
-        """Yield what all nodes say of their pods."""
-        for cache in self.node_caches.snapshot().values():
-            yield from cache.status.workloads
+        """Yield the rows that nodes report about their own pods."""
+        for name, cache in self.node_caches.snapshot().items():
+            for row in cache.status.workloads:
+                pod = self.pods.get(row.pod)
+                if pod is not None and (pod.uid, pod.node) == (row.uid, name):
+                    yield row
 
     def tuning(self) -> ClusterTuning:
-        """Return what the cluster has of tuning."""
+        """Return the cluster's tuning settings and profiles."""
         return replace(self._tuning, profiles=self.tuning_profiles.snapshot())
 
     def sizes(self) -> Mapping[str, int]:
-        """Count the objects of each table, by its name."""
+        """Count the rows of each table, by the table's name."""
         return {name: len(table) for name, table in vars(self).items() if isinstance(table, MirrorTable)}
 
-    def prepare(self) -> Generator[None, None, None]:
-        """Do in steps what is long of the next snapshot: after a start, and after a change of classes."""
-        yield from self._node_views.prepare(self.nodes.snapshot(), self.heard_since)
-        yield from self._admission.prepare(self.datasets.snapshot(), self.dataset_classes.snapshot())
-
     def snapshot(self) -> ClusterView:
-        """Copy everything, with Datasets as their classes let them be.
+        """Return a view of all tables, with the limits of their classes applied to Datasets.
 
-        Each node's ``sidecar_ready`` and ``sidecar_silent_since`` are filled in from the sidecars' pods. No silence
-        counts from before the API server answered, unless it is a long one: nobody could report meanwhile.
+        Each node's ``sidecar_ready`` and ``sidecar_silent_since`` come from its sidecar pods. Silence during an outage
+        of the API server does not count, because no node could report, unless the outage was long.
         """
         admitted = self._admission.admit_all(self.datasets.snapshot(), self.dataset_classes.snapshot())
         jobs = self.training_jobs.snapshot()
@@ -233,16 +231,16 @@ class ClusterState:
             invalid_training_jobs={key: one for key, one in jobs.items() if isinstance(one, InvalidTrainingJob)},
             jobs=self.jobs.snapshot(),
             tuning=self.tuning(),
-            neighbours=self._neighbours,
+            peer_settings=self._peer_settings,
         )
 
     def heard(self, since: float) -> float:
-        """Return since when a silence counts that began at ``since``, both in seconds since the epoch."""
+        """Return the time from which a silence that began at ``since`` counts, both in seconds since the epoch."""
         return max(since, self.heard_since) if self.heard_since - since < _LONGEST_OUTAGE else since
 
 
 def _union(parts: Iterable[_Wanted]) -> dict[str, frozenset[str]]:
-    """Join sets by their keys."""
+    """Merge sets by key."""
     found: dict[str, frozenset[str]] = {}
     for part in parts:
         for key, names in part.items():

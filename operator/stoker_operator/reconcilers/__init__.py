@@ -1,1 +1,1 @@
-"""Level-triggered loops: look at the mirror, decide in the core, write the differences."""
+"""Level-triggered loops: read the mirror, decide in the core, write the differences."""

@@ -1,17 +1,18 @@
-"""Keeps the rights by which nodes read the credentials of the Datasets that they have."""
+"""Keeps the rights that let nodes read the credentials of their Datasets."""
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
 from stoker_api import names
-from stoker_api.dataset import Dataset
+from stoker_api.datasets.dataset import Dataset
 from stoker_kube.api import Object
 from stoker_kube.resources import ROLE_BINDINGS, ROLES, Kind
-from stoker_operator.core.credentials_rbac import (
+from stoker_operator.core.incremental.dataset_decision import Decision
+from stoker_operator.core.plans.credentials_rbac import (
     KeptReaders,
     NamedCredentials,
     named_by,
@@ -19,17 +20,15 @@ from stoker_operator.core.credentials_rbac import (
     role_bindings,
     role_of,
 )
-from stoker_operator.core.dataset_decision import Decision
-from stoker_operator.core.plan import DatasetPlan
-from stoker_operator.core.steps import Steps
-from stoker_operator.core.views import ClusterView
-from stoker_operator.mirror.grants import trim_grant
+from stoker_operator.core.plans.plan import DatasetPlan
+from stoker_operator.core.views.cluster import ClusterView
+from stoker_operator.mirror.informers import trim_grant
 from stoker_operator.mirror.state import ClusterState, MirrorTable
+from stoker_operator.reconcilers.loops.turns import KeyedAction
 from stoker_operator.reconcilers.node_accounts import account_key
-from stoker_operator.reconcilers.turns import KeyedAction
-from stoker_operator.writer import Writer
+from stoker_operator.writes.writer import Writer
 
-AT_ONCE = 8  # writes for one Role: of a hundred nodes that join, sixty bindings change
+AT_ONCE = 8  # concurrent writes for one Role: when a hundred nodes join, sixty bindings change
 _COMPARED = ("rules", "roleRef", "subjects")
 _Row = tuple[Kind, str, str]  # kind, namespace, name
 _Bodies = list[tuple[Kind, Object]]
@@ -37,7 +36,7 @@ _Bodies = list[tuple[Kind, Object]]
 
 @dataclass
 class _Change:
-    """What is to be written for one Role and its bindings: first what goes, then what comes."""
+    """The writes for one Role and its bindings: deletions first."""
 
     delete: list[_Row] = field(default_factory=list)
     apply: _Bodies = field(default_factory=list)
@@ -45,7 +44,7 @@ class _Change:
 
 @dataclass(frozen=True, slots=True)
 class _RightsSeen:
-    """Whether all nodes of a Dataset could read what it names, by the rights that the mirror had at ``stamp``."""
+    """Whether all nodes of a Dataset could read its credentials, by the mirror's rights at ``stamp``."""
 
     plan: DatasetPlan
     named: tuple[NamedCredentials, ...]
@@ -53,15 +52,14 @@ class _RightsSeen:
     answer: bool
 
     def still_holds(self, plan: DatasetPlan, named: tuple[NamedCredentials, ...], stamp: tuple[int, ...]) -> bool:
-        """Tell whether another plan asks the same."""
-        return self.stamp == stamp and self.plan.nodes() is plan.nodes() and self.named == named
+        """Return True if the answer also holds for ``plan``."""
+        return self.stamp == stamp and self.plan.readers() is plan.readers() and self.named == named
 
 
 class CredentialRights:
-    """Roles and RoleBindings, compared with the mirror of them pass by pass.
+    """Compares Roles and RoleBindings with the mirror in each pass.
 
-    So what an earlier leader made, or someone changed by hand, is put right like anything else. Stoker is installed in
-    ``own_namespace``.
+    So Stoker corrects objects from an earlier leader and manual changes, too. Stoker runs in ``own_namespace``.
     """
 
     def __init__(self, writer: Writer, state: ClusterState, own_namespace: str) -> None:
@@ -73,36 +71,31 @@ class CredentialRights:
             ROLES: state.roles,
             ROLE_BINDINGS: state.role_bindings,
         }
-        # What was worked out last: passes are many, and it changes rarely.
+        # Cached results: passes are many, and these rarely change.
         self._readers: Final = KeptReaders()
         self._bodies: Final[dict[NamedCredentials, _Bodies]] = {}
         self._basis: object = None
         self._actions: list[KeyedAction] = []
         self._written: Final[dict[str, _RightsSeen]] = {}
         self._seen: tuple[int, ...] = ()
-        self._old_role = (0, False)  # whether there is one, by that many changes of Roles
-        self._homes: Final[dict[str, str]] = {}  # namespaces of Datasets that stay, by key
-        self._staying: Final[Counter[str]] = Counter()  # how many of those are in each
+        self._old_role = (0, False)  # number of changes of Roles, and whether the old Role existed then
+        self._homes: Final[dict[str, str]] = {}  # namespaces of Datasets that are not under deletion, by key
+        self._staying: Final[Counter[str]] = Counter()  # number of these Datasets per namespace
 
-    def actions(self, decision: Decision) -> Generator[None, None, list[KeyedAction]]:
-        """Return, after steps of some milliseconds, what would write the rights that differ."""
+    def actions(self, decision: Decision) -> list[KeyedAction]:
+        """Return the actions that write changed rights."""
         view, plans = decision.view, decision.plans
         for key in decision.changed:
             self._note_home(key, view.datasets.get(key))
             if key not in plans:
                 self._written.pop(key, None)
-        changed = yield from self._readers.update(view, plans, decision.changed)
+        changed = self._readers.update(view, plans, decision.changed)
         for named in changed:
-            yield from self._settle(named)
-            yield
+            self._settle(named)
         staying = frozenset(self._staying)
         basis = (self._stamp(), staying, self._has_old_sidecars(view) if self._has_old_role() else False)
         if changed or basis != self._basis:
-            actions: list[KeyedAction] = []
-            for some in self._differing(staying, old=basis[2]):
-                actions += some
-                yield
-            self._basis, self._actions = basis, actions
+            self._basis, self._actions = basis, list(self._differing(staying, old=basis[2]))
         return self._actions
 
     def _note_home(self, key: str, dataset: Dataset | None) -> None:
@@ -116,35 +109,36 @@ class CredentialRights:
             self._staying[home] += 1
 
     def moved(self) -> bool:
-        """Tell whether the mirror's rights and accounts are others than when this was asked last."""
+        """Return True if the mirror's rights or accounts changed since the last call."""
         before, self._seen = self._seen, self._stamp()
         return before != self._seen
 
-    def _settle(self, named: NamedCredentials) -> Steps[None]:
+    def _settle(self, named: NamedCredentials) -> None:
         nodes = self._readers.nodes(named)
         if not nodes:
             self._bodies.pop(named, None)
             return
-        bindings = yield from role_bindings(named, nodes, self._accounts)
+        bindings = role_bindings(named, nodes, self._accounts)
         self._bodies[named] = [(ROLES, role(named)), *((ROLE_BINDINGS, body) for body in bindings)]
 
     def _stamp(self) -> tuple[int, ...]:
-        """Return what changes with what the mirror has of rights and accounts."""
+        """Return a value that changes with the mirror's rights and accounts."""
         return self._state.roles.changes, self._state.role_bindings.changes, self._state.node_accounts.changes
 
-    def _differing(self, staying: Collection[str], *, old: bool) -> Iterator[list[KeyedAction]]:
+    def _differing(self, staying: Collection[str], *, old: bool) -> Iterator[KeyedAction]:
         there = self._there()
         for named, bodies in self._bodies.items():
             known = there.pop((named.namespace, named.role), {})
-            # Where all Datasets are being deleted the namespace may be, too, and nothing can be made there any more.
+            # If all Datasets of a namespace are under deletion, the namespace may be, too, and then it accepts no new
+            # objects.
             change = _difference(bodies, known, may_create=named.namespace in staying)
-            yield self._action(rights_key(named), named.namespace, change)
+            yield from self._action(rights_key(named), named.namespace, change)
         for (namespace, name), known in there.items():
             if name != names.CREDENTIALS_ROLE or not old:
-                yield self._action(f"Role {namespace}/{name}", namespace, _difference([], known))
+                yield from self._action(f"Role {namespace}/{name}", namespace, _difference([], known))
 
     def is_written(self, plan: DatasetPlan) -> bool:
-        """Tell whether all nodes that are to have this Dataset may read what it names, as far as the mirror knows."""
+        """Return True if, by the mirror, all nodes of this Dataset may read its credentials."""
         known, stamp = self._written.get(plan.dataset.key), self._stamp()
         if known is not None and known.plan is plan and known.stamp == stamp:
             return known.answer
@@ -153,14 +147,14 @@ class CredentialRights:
         if not found:
             answer = True
         elif known is not None and known.still_holds(plan, found, stamp):
-            answer = known.answer  # thousands of nodes are not looked through for what one of them reports
+            answer = known.answer  # a report of one node must not cause a check of thousands
         else:
             answer = self._is_written(plan, found)
         self._written[plan.dataset.key] = _RightsSeen(plan, found, stamp, answer)
         return answer
 
     def _is_written(self, plan: DatasetPlan, found: Sequence[NamedCredentials]) -> bool:
-        nodes, has_account = plan.nodes(), self._state.node_accounts.get
+        nodes, has_account = plan.readers(), self._state.node_accounts.get
         return all(has_account(account_key(self._accounts, node)) for node in nodes) and all(
             self._is_granted(named, nodes) for named in found
         )
@@ -176,7 +170,7 @@ class CredentialRights:
         return known is not None and known.get("rules") == role(named)["rules"] and granted.issuperset(nodes)
 
     def _there(self) -> dict[tuple[str, str], dict[_Row, Mapping[str, Any]]]:
-        """Return what the mirror has, by namespace and name of the Role."""
+        """Return the mirror's rows, by namespace and name of the Role."""
         found: dict[tuple[str, str], dict[_Row, Mapping[str, Any]]] = {}
         for kind, table in self._tables.items():
             for key, row in table.snapshot().items():
@@ -192,7 +186,7 @@ class CredentialRights:
         return [KeyedAction(key, "role", namespace, partial(self._write, change))] if wanted else []
 
     async def _write(self, change: _Change) -> None:
-        # What is bound goes after its bindings, and comes before them.
+        # Delete bindings before their Role, and create them after it.
         for kind in (ROLE_BINDINGS, ROLES):
             await _side_by_side([partial(self._delete, row) for row in change.delete if row[0] is kind])
         for kind in (ROLES, ROLE_BINDINGS):
@@ -217,13 +211,13 @@ class CredentialRights:
         return self._old_role[1]
 
     def _has_old_sidecars(self, view: ClusterView) -> bool:
-        """Tell whether sidecars of an earlier version run, which read credentials in their common name."""
+        """Return True if sidecars of an earlier version run, which read credentials under a shared account."""
         sidecars = (pod for pod in view.pods.values() if pod.sidecar and pod.namespace == self._own)
         return any(names.LABEL_NODE_ACCOUNT not in pod.labels for pod in sidecars if not pod.finished)
 
 
 async def _side_by_side(writes: Sequence[Callable[[], Awaitable[None]]]) -> None:
-    """Make the writes, a few at a time. All are tried; raises what the first that failed raised."""
+    """Run the writes, a few at a time. Tries all of them, then raises the first error."""
     turns = asyncio.Semaphore(AT_ONCE)
 
     async def one(write: Callable[[], Awaitable[None]]) -> None:
@@ -236,7 +230,7 @@ async def _side_by_side(writes: Sequence[Callable[[], Awaitable[None]]]) -> None
 
 
 def rights_key(named: NamedCredentials) -> str:
-    """Name the writing of who may read it."""
+    """Return the key of the action that writes the rights to these credentials."""
     return f"rights to {named}"
 
 
@@ -248,7 +242,7 @@ def _difference(bodies: _Bodies, known: dict[_Row, Mapping[str, Any]], may_creat
         if there is None and not may_create:
             continue
         if there is not None and there.get("roleRef") != body.get("roleRef"):
-            change.delete.append(row)  # the API server lets nobody change it
+            change.delete.append(row)  # the API server does not allow a change of roleRef
         if there is None or any(there.get(name) != body.get(name) for name in _COMPARED):
             change.apply.append((kind, body))
     change.delete += sorted(known, key=lambda row: row[0] is ROLES)  # bindings first

@@ -1,4 +1,4 @@
-"""The finalizer of Datasets: put on before anything is made for one, taken off when all of that is gone."""
+"""The finalizer of Datasets: added before any object is created for a Dataset, removed after all of them are gone."""
 
 import logging
 from collections.abc import Iterator
@@ -6,35 +6,35 @@ from functools import partial
 from typing import Final
 
 from stoker_api import names
-from stoker_api.dataset import Dataset
+from stoker_api.datasets.dataset import Dataset
 from stoker_api.meta import ObjectMeta
 from stoker_kube.errors import Conflict, NotFound
-from stoker_operator.core.dataset_decision import Decision
-from stoker_operator.core.views import InvalidDataset
+from stoker_operator.core.incremental.dataset_decision import Decision
+from stoker_operator.core.views.cluster import InvalidDataset
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.dataset_volumes import DatasetVolumes
-from stoker_operator.reconcilers.turns import KeyedAction
-from stoker_operator.write_budget import WritePriority
-from stoker_operator.writer import Writer
+from stoker_operator.reconcilers.loops.turns import KeyedAction
+from stoker_operator.writes.write_budget import WritePriority
+from stoker_operator.writes.writer import Writer
 
-DELETION = "deletion"  # the step that lets a Dataset go
+DELETION = "deletion"  # the step that removes the finalizer
 log = logging.getLogger(__name__)
 
 
 class DatasetFinalizers:
-    """A keeper of finalizers: holds every Dataset, lets a deleted one go when no pod uses it and no node has it."""
+    """Adds finalizers to Datasets, and removes them from deleted Datasets without pods or data on nodes."""
 
     def __init__(self, writer: Writer, state: ClusterState, volumes: DatasetVolumes) -> None:
         self._writer: Final = writer
         self._state: Final = state
         self._volumes: Final = volumes
-        self._unheld: Final[dict[str, ObjectMeta]] = {}  # by key: those that have no finalizer yet
-        self._let_go: Final[dict[str, str]] = {}  # key -> UID whose finalizer is off: the mirror may not know yet
+        self._unheld: Final[dict[str, ObjectMeta]] = {}  # by key: Datasets without the finalizer
+        self._let_go: Final[dict[str, str]] = {}  # key -> UID of Datasets whose finalizer is already off
 
     def actions(self, decision: Decision) -> Iterator[KeyedAction]:
-        """Return what would put the finalizer on all Datasets without one, also on those that do not parse.
+        """Yield the actions that add missing finalizers, also to invalid Datasets.
 
-        And to take it, and what was made for them, away from the deleted ones that may go.
+        Also yield the actions that delete the volumes of deleted Datasets and then remove their finalizers.
         """
         for key in decision.changed:
             self._note(key, decision.view.meta(key))
@@ -48,7 +48,7 @@ class DatasetFinalizers:
             yield KeyedAction(deletion_key(key), DELETION, going.namespace, act, priority=priority)
 
     def _note(self, key: str, meta: ObjectMeta | None) -> None:
-        """Take over what became of a Dataset."""
+        """Take a change of a Dataset."""
         if meta is None or self._let_go.get(key) != meta.uid:
             self._let_go.pop(key, None)
         if meta is None or meta.deletion_timestamp or names.FINALIZER in meta.finalizers:
@@ -68,21 +68,21 @@ class DatasetFinalizers:
             self._let_go[f"{meta.namespace}/{meta.name}"] = meta.uid
             if not left:
                 self._state.datasets.forget(f"{meta.namespace}/{meta.name}", meta.uid)
-            log.info("Dataset %s/%s is cleaned from all nodes and goes", meta.namespace, meta.name)
+            log.info("Dataset %s/%s is removed from all nodes and deleted", meta.namespace, meta.name)
 
     async def _write(self, meta: ObjectMeta, finalizers: tuple[str, ...]) -> Dataset | InvalidDataset | None:
         try:
             return await self._writer.dataset_finalizers(meta, finalizers)
         except (NotFound, Conflict):
-            log.debug("Dataset %s/%s changed meanwhile: the next pass sees it as it is", meta.namespace, meta.name)
+            log.debug("Dataset %s/%s changed: the next pass reads it again", meta.namespace, meta.name)
         return None
 
 
 def hold_key(dataset: str) -> str:
-    """Name the putting on of a Dataset's finalizer."""
+    """Return the key of the action that adds a Dataset's finalizer."""
     return f"finalizer of Dataset {dataset}"
 
 
 def deletion_key(dataset: str) -> str:
-    """Name the last step of a Dataset's deletion."""
+    """Return the key of the last step of a Dataset's deletion."""
     return f"deletion of Dataset {dataset}"

@@ -1,4 +1,4 @@
-"""Keeps the PersistentVolume and the claim of each Dataset; a claim of the user's own with that name is left alone."""
+"""Keeps the PersistentVolume and the claim of each Dataset. A user's claim of the same name stays untouched."""
 
 import logging
 import random
@@ -7,26 +7,26 @@ from functools import partial
 from typing import Final
 
 from stoker_api import names
-from stoker_api.dataset import Dataset
+from stoker_api.datasets.dataset import Dataset
 from stoker_api.names import ConditionType
 from stoker_kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
-from stoker_operator.core.conditions import find
-from stoker_operator.core.due_times import DueTimes
-from stoker_operator.core.volumes import is_ours, persistent_volume_name
-from stoker_operator.reconcilers.turns import KeyedAction
-from stoker_operator.writer import Writer
+from stoker_operator.core.plans.volumes import is_ours, persistent_volume_name
+from stoker_operator.core.views.conditions import find
+from stoker_operator.core.views.due_times import DueTimes
+from stoker_operator.reconcilers.loops.turns import KeyedAction
+from stoker_operator.writes.writer import Writer
 
 log = logging.getLogger(__name__)
 
-# Seconds, at most, after which a Dataset's volume and claim are looked at again: people delete them rarely, and a look
+# Longest time in seconds between two checks of a Dataset's volume and claim: people rarely delete them, and a check
 # costs two GETs.
 RECHECK = 300.0
-RECHECK_TAKEN = 30.0  # the same while a foreign claim has the name, which people are asked to rename
+RECHECK_TAKEN = 30.0  # the same while a foreign claim has the name: the status asks people to rename it
 _RELEASED = ("Released", "Failed")  # phases in which a PersistentVolume never binds again
 
 
 class DatasetVolumes:
-    """The volumes and claims of all Datasets, each looked at so rarely that a pass costs nothing where all is fine."""
+    """The volumes and claims of all Datasets. Checks are so rare that a pass without problems costs nothing."""
 
     def __init__(
         self,
@@ -35,25 +35,25 @@ class DatasetVolumes:
         wake: Callable[[], None],
         rand: Callable[[], float] = random.random,
     ) -> None:
-        """Prepare to look; ``wake()`` is called after each look.
+        """Start empty; ``wake()`` is called after each check.
 
-        ``rand`` spreads the looks, lest those of a thousand Datasets fall on one moment.
+        ``rand`` spreads the checks, so that those of a thousand Datasets do not coincide.
         """
         self._writer: Final = writer
         self._clock: Final = clock
         self._wake: Final = wake
         self._rand: Final = rand
-        self._staying: Final[dict[str, Dataset]] = {}  # by key: those that have, or should have, a volume and a claim
-        self._seen: Final[dict[str, str]] = {}  # key -> the UID that was looked at
+        self._staying: Final[dict[str, Dataset]] = {}  # by key: those that need a volume and a claim
+        self._seen: Final[dict[str, str]] = {}  # key -> UID of the checked Dataset
         self._notes: Final[dict[str, str]] = {}  # key -> sentence
-        self._times: Final = DueTimes()  # of the next looks, in seconds since the epoch, by key
-        self._overdue: Final[set[str]] = set()  # keys of those to be looked at now
-        self._noted: set[str] = set()  # keys of those looked at since that was asked last
+        self._times: Final = DueTimes()  # of the next checks, in seconds since the epoch, by key
+        self._overdue: Final[set[str]] = set()  # keys of Datasets to check now
+        self._noted: set[str] = set()  # keys checked since the last ``take_noted``
 
     def note(self, dataset: Dataset) -> str:
-        """Return what is to say about the claim of this Dataset; empty when it is fine.
+        """Return the sentence about this Dataset's claim; empty if the claim is fine.
 
-        Until its claim was looked at, that is what its status says: a leader that begins knows nothing better.
+        Before the first check this comes from the Dataset's status: a new leader knows nothing newer.
         """
         if self._seen.get(dataset.key) == dataset.metadata.uid or not _stays(dataset):
             return self._notes.get(dataset.key, "")
@@ -61,23 +61,23 @@ class DatasetVolumes:
         return taken if accepted is not None and taken in accepted.message else ""
 
     def take_noted(self) -> Collection[str]:
-        """Return the keys of Datasets of which ``note`` may say something else since this was asked last."""
+        """Return the keys of Datasets whose ``note`` may have changed since the last call."""
         noted, self._noted = self._noted, set()
         return noted
 
     def actions(self, datasets: Mapping[str, Dataset], changed: Iterable[str], now: float) -> Iterator[KeyedAction]:
-        """Return what would make what is missing, for Datasets that cannot go before it is taken away again.
+        """Yield the actions that create missing volumes and claims, for Datasets under Stoker's finalizer.
 
-        ``changed``: keys of those that may be others than the last time.
+        ``changed``: keys of Datasets that may have changed since the last call.
         """
         for key in changed:
             self._take_over(key, datasets.get(key))
         self._overdue.update(self._times.take(now))
-        for key, dataset in [(key, self._staying[key]) for key in self._overdue]:  # some are looked at meanwhile
+        for key, dataset in [(key, self._staying[key]) for key in self._overdue]:  # a copy: checks change the set
             yield KeyedAction(volume_key(key), "volume", dataset.metadata.namespace, partial(self._look, dataset))
 
     def due(self, now: float) -> float | None:
-        """Return seconds until the next look; None when there is none to come."""
+        """Return the seconds until the next check; None if none is planned."""
         time = self._times.first()
         return None if time is None else time - now
 
@@ -95,7 +95,7 @@ class DatasetVolumes:
         self._notes.pop(key, None)
 
     async def remove(self, namespace: str, name: str) -> None:
-        """Delete the claim and the volume, if they are ours. Raises KubeError."""
+        """Delete the claim and the volume if Stoker created them. Raises KubeError."""
         for kind, where, its_name in (
             (PERSISTENT_VOLUME_CLAIMS, namespace, name),
             (PERSISTENT_VOLUMES, "", persistent_volume_name(namespace, name)),
@@ -133,19 +133,19 @@ class DatasetVolumes:
         if volume is None:
             await self._writer.create_volume(dataset)
         elif is_ours(volume) and (volume.get("status") or {}).get("phase") in _RELEASED:
-            log.info("PersistentVolume %s lost its claim and is made anew", name)
+            log.info("PersistentVolume %s lost its claim and is created again", name)
             await self._writer.delete(PERSISTENT_VOLUMES, name, uid=volume["metadata"]["uid"])
             await self._writer.create_volume(dataset)
 
 
 def volume_key(dataset: str) -> str:
-    """Name the look at a Dataset's volume and claim."""
+    """Return the key of the action that checks a Dataset's volume and claim."""
     return f"volume of Dataset {dataset}"
 
 
 def _taken_sentence(dataset: Dataset) -> str:
     return (
-        f"PersistentVolumeClaim {dataset.metadata.name} exists and is not Stoker's, so none was made: "
+        f"PersistentVolumeClaim {dataset.metadata.name} exists and is not Stoker's, so none was created: "
         "mount the Dataset by annotation, or rename the claim"
     )
 

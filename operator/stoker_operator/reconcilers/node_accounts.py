@@ -1,30 +1,30 @@
-"""Makes the ServiceAccount of each node that has a sidecar; Kubernetes takes it away with the Node."""
+"""Creates the ServiceAccount of each node with a sidecar; Kubernetes deletes it together with the Node."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final
 
 from stoker_api import names
-from stoker_operator.core.credentials_rbac import node_account
-from stoker_operator.core.views import ClusterView, NodeView
-from stoker_operator.mirror.grants import trim_grant
+from stoker_operator.core.plans.credentials_rbac import node_account
+from stoker_operator.core.views.cluster import ClusterView, NodeView
+from stoker_operator.mirror.informers import trim_grant
 from stoker_operator.mirror.state import ClusterState
-from stoker_operator.reconcilers.turns import KeyedAction
-from stoker_operator.writer import Writer
+from stoker_operator.reconcilers.loops.turns import KeyedAction
+from stoker_operator.writes.writer import Writer
 
 
 class NodeAccounts:
-    """The accounts of all nodes. Stoker is installed in ``own_namespace``."""
+    """The accounts of all nodes. Stoker runs in ``own_namespace``."""
 
     def __init__(self, writer: Writer, state: ClusterState, own_namespace: str) -> None:
         self._writer: Final = writer
         self._state: Final = state
         self._namespace: Final = names.node_accounts_namespace(own_namespace)
         self._missing: list[NodeView] = []
-        self._basis: tuple[Mapping[str, NodeView], int] | None = None  # what that was found in
+        self._basis: tuple[Mapping[str, NodeView], int] | None = None  # the inputs of ``_missing``
 
     def actions(self, view: ClusterView) -> Iterator[KeyedAction]:
-        """Return what would make the accounts that are missing."""
+        """Yield the actions that create missing accounts."""
         changes = self._state.node_accounts.changes
         if self._basis is None or self._basis[0] is not view.nodes or self._basis[1] != changes:
             self._missing = [node for name, node in view.nodes.items() if node.sidecar_ready and not self._has(name)]
@@ -46,5 +46,5 @@ def account_key(namespace: str, node: str) -> str:
 
 
 def making_key(node: str) -> str:
-    """Name the making of a node's account."""
+    """Return the key of the action that creates a node's account."""
     return f"ServiceAccount of node {node}"

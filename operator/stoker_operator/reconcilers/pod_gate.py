@@ -1,4 +1,4 @@
-"""Held pods: a level-triggered pass that releases those that may go and writes on the others why they wait."""
+"""Held pods: a level-triggered pass that releases ready pods and writes the reason onto waiting pods."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -7,42 +7,41 @@ from functools import partial
 from typing import Final
 
 from stoker_api import names
+from stoker_api.datasets.release import ReleaseNode, ReleaseRecord
 from stoker_api.names import Reason
-from stoker_api.release import ReleaseNode, ReleaseRecord
 from stoker_api.times import format_time
 from stoker_kube.api import Object
 from stoker_kube.errors import Conflict, Forbidden, Invalid, NotFound
 from stoker_kube.events import EventLevel, EventRecorder, ObjectRef
 from stoker_kube.resources import PODS
+from stoker_kube.tracing.gate_spans import GateSpans
 from stoker_operator import metrics
-from stoker_operator.core.bookings import ReleaseBook
-from stoker_operator.core.gating import Gating
-from stoker_operator.core.injection import pointer, remove_gate
-from stoker_operator.core.notices import NoticeBook
-from stoker_operator.core.pod_demand import held_from
-from stoker_operator.core.release_decisions import Hold, Outcome, Release
-from stoker_operator.core.stuck_pods import StuckPod, find_stuck, is_refused
-from stoker_operator.core.views import PodView, parse_pod
+from stoker_operator.core.fitting.pod_demand import held_from
+from stoker_operator.core.gating.gating import Gating
+from stoker_operator.core.gating.notices import NoticeBook, ReleaseBook, StuckPod, find_stuck, is_refused
+from stoker_operator.core.gating.releases import Hold, Outcome, Release
+from stoker_operator.core.pods.injection import pointer, remove_gate
+from stoker_operator.core.views.cluster import PodView, parse_pod
+from stoker_operator.metrics import HeldPods
 from stoker_operator.mirror.gate_feed import GateFeed
 from stoker_operator.mirror.state import ClusterState
-from stoker_operator.reconcilers.keyed_work import KeyedWork
-from stoker_operator.reconcilers.slices import in_slices
-from stoker_operator.reconcilers.turns import Act, KeyedAction
-from stoker_operator.write_budget import WritePriority
-from stoker_operator.writer import Writer
+from stoker_operator.reconcilers.loops.keyed_work import KeyedWork
+from stoker_operator.reconcilers.loops.turns import Act, KeyedAction
+from stoker_operator.writes.write_budget import WritePriority
+from stoker_operator.writes.writer import Writer
 
 log = logging.getLogger(__name__)
 
-_RELEASE, _REASON = "release", "reason"  # the steps, and the beginnings of their keys
-_CROWD = 8  # pods whose release is decided: more than a few, and who tells of them can wait until they went
+_RELEASE, _REASON = "release", "reason"  # the steps, and the prefixes of their keys
+_CROWD = 8  # pods under release: from this many on, events about pods are delayed
 _QUIET = frozenset({Reason.WAITING_FOR_DATA, Reason.WAITING_FOR_GANG, Reason.WAITING_FOR_GATES, Reason.RELEASED})
 
 
 @dataclass
 class _Going:
-    """A pod whose release was decided; ``after``: as it will be then. ``begun``: it may be written already.
+    """A pod with a decided release; ``after``: the pod after the release. ``begun``: the write may have started.
 
-    ``action`` lets it go; it is made once, for hundreds may wait for their turn and are wished for again in each pass.
+    ``action`` releases the pod. It is created once, because hundreds of pods may wait for many passes.
     """
 
     release: Release
@@ -52,17 +51,29 @@ class _Going:
 
 
 class PodGate:
-    """Releases held pods, or says why they wait, pass by pass; ``clock`` gives seconds since the epoch."""
+    """Releases held pods, or writes why they wait, pass by pass; ``clock`` returns seconds since the epoch.
 
-    def __init__(self, writer: Writer, state: ClusterState, events: EventRecorder, clock: Callable[[], float]) -> None:
+    ``spans``: where their traces go; None: nowhere.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        state: ClusterState,
+        events: EventRecorder,
+        clock: Callable[[], float],
+        spans: GateSpans | None = None,
+    ) -> None:
+        self._spans: Final = spans
         self._writer: Final = writer
         self._state: Final = state
         self._events: Final = events
         self._clock: Final = clock
         self._notices: Final = NoticeBook()
+        self._held: Final = HeldPods()
         self._going: Final[dict[str, _Going]] = {}
-        self._refused: dict[str, str] = {}  # pods that could not be released a moment ago, with the keys of the actions
-        self._reasons: Final[dict[str, Hold]] = {}  # by pod, until they are told
+        self._refused: dict[str, str] = {}  # pods whose release just failed -> keys of the actions
+        self._reasons: Final[dict[str, Hold]] = {}  # by pod, until they are written
         self._book: Final = ReleaseBook()
         self._unplaced: Final[dict[str, PodView]] = {}  # released pods that the scheduler finds no node for
         self._told_stuck: set[str] = set()
@@ -75,16 +86,16 @@ class PodGate:
 
     @property
     def crowded(self) -> bool:
-        """True while many pods are let go at once."""
+        """True while many releases are under way."""
         return len(self._going) >= _CROWD
 
     async def reconcile(self) -> float | None:
-        """Run one pass; gives the seconds after which time alone calls for another. Waits for no write."""
+        """Run one pass; return the seconds until time alone requires the next. Does not wait for writes."""
         now = self._clock()
         try:
-            outcome = await self._decide(now)
+            outcome = self._decide(now)
         except BaseException:
-            # What was told and not decided on would be forgotten.
+            # The drained changes are lost without a decision: start again with all objects.
             self._gating = Gating()
             self._feed.reload()
             raise
@@ -92,24 +103,28 @@ class PodGate:
         for pod in outcome.left:
             self._notices.forget(pod.uid)
             self._reasons.pop(pod.key, None)
+        if self._spans is not None:
+            _trace(self._spans, outcome, now)
         for release in outcome.releases:
             self._promise(release)
-        self._reasons.update({hold.pod.key: hold for hold in outcome.holds})
+        for hold in outcome.holds:
+            self._reasons[hold.pod.key] = hold
+            self._count_hold(hold)
         stuck, next_stuck = find_stuck(self._unplaced.values(), now)
         self._tell_stuck(stuck)
-        due = await in_slices(self.work.take_in_steps(self._actions(), self._refused.values()))
+        due = self.work.take(self._actions(), self._refused.values())
         again = (outcome.next_deadline(now), next_stuck, due)
         return min((seconds for seconds in again if seconds is not None), default=None)
 
-    async def _decide(self, now: float) -> Outcome:
+    def _decide(self, now: float) -> Outcome:
         self._hide_refused()
-        await in_slices(self._feed.drain(self._gating, now))
+        self._feed.drain(self._gating, now)
         under_way = {one.after.uid: _nodes(one.release) for one in self._going.values()}
         bookings = {**self._book.current(now), **under_way}
-        return await in_slices(self._gating.decide(now, bookings))
+        return self._gating.decide(now, bookings)
 
     def _hide_refused(self) -> None:
-        """Leave out the pods that could not be released a moment ago: they must not keep the room from others."""
+        """Hide pods whose release just failed: they must not block room that other pods could use."""
         waiting = {key: self._state.pods.get(_pod_of(key)) for key in self.work.waiting() if _is_release(key)}
         refused = {pod.key: key for key, pod in waiting.items() if pod is not None and pod.gated}
         for pod in refused.keys() ^ self._refused.keys():
@@ -117,30 +132,37 @@ class PodGate:
         self._refused = refused
 
     def _seen(self, key: str, pod: PodView | None) -> PodView | None:
-        """Return what a pod is to be taken for: a release under way counts as done, lest its room be given away."""
+        """Return the pod as gating should see it: a release under way counts as done, so that its room stays booked."""
         going = self._going.get(key)
         if going is not None:
             decided_on = going.release.pod
             if pod is not None and pod.uid == decided_on.uid and (going.begun or pod == decided_on):
                 return going.after
-            # It changed before its turn came.
+            # The pod changed before its turn.
             self._give_up(going)
         return None if key in self._refused and pod is not None and pod.gated else pod
 
+    def _count_hold(self, hold: Hold) -> None:
+        pod = self._state.pods.get(hold.pod.key)
+        if pod is not None and pod.gated:
+            self._held.hold(pod.key, _shown_reason(hold))
+
     def _look_at(self, old: PodView | None, new: PodView | None) -> None:
-        """Take a change of a pod: whether it has a node, or none is found for it."""
+        """Take a change of a pod: it may have a node now, or be unschedulable."""
         if old is not None and (new is None or new.uid != old.uid):
             self._unplaced.pop(old.key, None)
             self._book.forget(old.uid)
         if new is not None and new.node:
             self._book.forget(new.uid)
+        if old is not None and (new is None or not new.gated):
+            self._held.drop(old.key)
         if new is not None and is_refused(new):
             self._unplaced[new.key] = new
         elif new is not None:
             self._unplaced.pop(new.key, None)
 
     def _promise(self, release: Release) -> None:
-        """Let a pod go as soon as its turn comes; until then it counts as gone."""
+        """Release a pod as soon as its turn comes; until then it counts as released."""
         pod = release.pod
         self._notices.forget(pod.uid)
         self._reasons.pop(pod.key, None)
@@ -167,12 +189,12 @@ class PodGate:
         if going is None or going.release is not release:
             return
         if self._state.pods.get(pod.key) != pod or not self._is_up(release):
-            # Its turn came late, and not all is true any more of what was decided on.
+            # The turn came late, and the basis of the decision has changed.
             self._give_up(going)
             self.work.wake()
             return
         going.begun = True
-        # Before it is written: should the answer get lost, the pod may be on its way.
+        # Book before the write: if the response gets lost, the pod may be on its way.
         self._book.note(pod.uid, _nodes(release), self._clock())
         try:
             if release.nominated:
@@ -181,37 +203,42 @@ class PodGate:
         finally:
             self._give_up(going)
         if released:
+            now = self._clock()
+            metrics.HOLD_SECONDS.labels(release.reason.value).observe(max(0.0, now - held_from(pod, now)))
             log.info("released pod %s: %s", pod.key, release.sentence)
+            if self._spans is not None:
+                facts = {"stoker.reason": release.reason.value, "stoker.nodes": ",".join(_nodes(release))}
+                self._spans.released(pod.namespace, pod.name, pod.uid, held_from(pod, now), now, facts)
             self._tell(pod, release.reason, release.sentence)
 
     async def _nominate(self, pod: PodView, node: str) -> None:
-        """Have the scheduler try this node before all others. While the gate is on: it tries as soon as that is off.
+        """Make the scheduler try this node first. The gate is still on, so the scheduler sees this when the gate goes.
 
-        Without it the preference is there still: the pod is not held for it.
+        On failure the pod is released all the same: its node affinity still prefers the node.
         """
         body: Object = {"metadata": {"uid": pod.uid} if pod.uid else {}, "status": {"nominatedNodeName": node}}
         try:
             await self._writer.merge(PODS, pod.name, pod.namespace, body, subresource="status")
         except (NotFound, Conflict):
-            return  # it is gone, of which its release tells
+            return  # the pod is gone or changed: the release handles this
         except (Forbidden, Invalid) as error:
             log.warning("node %s could not be nominated for pod %s: %s", node, pod.key, error)
 
     def _is_up(self, release: Release) -> bool:
-        """Tell whether the node on which a pod is booked is there still: its turn may come late."""
+        """Return True if the release names no node, or its node is still usable: the turn may come late."""
         node = self._state.nodes.get(release.nodes[0].node) if release.nodes else None
         leaving = node is not None and self._state.leaving.reason(node)
         return not release.nodes or (node is not None and node.ready and node.schedulable and not leaving)
 
     async def _hold(self, key: str) -> float | None:
-        """Say why a pod waits, as it was decided last."""
+        """Write the last decided reason why a pod waits."""
         hold = self._reasons.pop(key, None)
         if hold is None:
             return None
         pod, why = hold.pod, hold.why
         notice = self._notices.consider(pod.uid, pod.waiting, why, self._clock())
         if notice.event:
-            self._tell(pod, Reason.MAX_WAIT_PASSED if why.overdue else why.reason, why.sentence)
+            self._tell(pod, _shown_reason(hold), why.sentence)
         if notice.annotate or hold.held_since is not None:
             annotations = {names.ANNOTATION_WAITING: why.sentence}
             annotations |= {} if hold.held_since is None else {names.ANNOTATION_HELD_SINCE: hold.held_since}
@@ -226,17 +253,18 @@ class PodGate:
         return notice.again
 
     async def _patch(self, pod: PodView, body: Object | list[Object]) -> bool:
-        """Write onto a pod; False when it is gone or changed meanwhile, of which the watch tells."""
+        """Write to a pod; return False if it is gone or has changed, which the watch reports."""
         try:
             if isinstance(body, list):
                 written = await self._writer.edit(PODS, pod.name, pod.namespace, body)
             else:
                 written = await self._writer.merge(PODS, pod.name, pod.namespace, body)
         except (NotFound, Conflict) as error:
-            # Only the watch says that it is gone: a 404 may also mean that its kind is not served for a moment.
+            # Only the watch decides that a pod is gone: a 404 may also mean that the API server does not serve its kind
+            # for now.
             log.debug("pod %s changed while it was written: %s", pod.key, error)
             return False
-        # The next pass must not decide on what was true before this write.
+        # The next pass must see this write.
         self._state.pods.put(pod.key, parse_pod(written))
         return True
 
@@ -252,10 +280,23 @@ class PodGate:
         self._events.event(_ref(pod), level, reason.value, message)
 
 
+def _trace(spans: GateSpans, outcome: Outcome, now: float) -> None:
+    for pod in outcome.left:
+        spans.forget(pod.uid)
+    for hold in outcome.holds:
+        spans.decided(hold.pod.uid, now)
+    for release in outcome.releases:
+        spans.warm(release.pod.uid, now)
+
+
 def _action(step: str, pod: PodView, act: Act) -> KeyedAction:
-    # A release waits for no budget: it is what all the rest is for.
+    # A release waits for no budget: all other writes serve it.
     priority = None if step == _RELEASE else WritePriority.TOLD
     return KeyedAction(f"{step} of pod {pod.key}", step, pod.namespace, act, pod.uid, _ref(pod), priority)
+
+
+def _shown_reason(hold: Hold) -> Reason:
+    return Reason.MAX_WAIT_PASSED if hold.why.overdue else hold.why.reason
 
 
 def _is_release(key: str) -> bool:
@@ -275,14 +316,14 @@ def _ref(pod: PodView) -> ObjectRef:
 
 
 def _after(release: Release) -> PodView:
-    """Return the pod as it will be once it is released, as far as others are concerned."""
+    """Return the pod after its release, as seen by decisions on other pods."""
     return replace(release.pod, gates=release.pod.other_gates)
 
 
 def release_patch(release: Release, now: float) -> list[Object]:
-    """Make a JSON patch that lets a pod go.
+    """Return the JSON patch that releases a pod.
 
-    Gate off, affinity and record on, in one write that fails when the gate is gone.
+    One write removes the gate and adds the affinity and the record. It fails if the gate is gone.
     """
     pod = release.pod
     operations: list[Object] = [{"op": "test", "path": "/metadata/uid", "value": pod.uid}] if pod.uid else []

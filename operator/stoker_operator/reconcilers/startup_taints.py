@@ -1,4 +1,4 @@
-"""Takes the start-up taint off nodes whose sidecar serves: until then nothing that needs data is bound to them."""
+"""Removes the start-up taint from nodes whose sidecar serves. Until then pods that need data stay off the node."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -8,15 +8,15 @@ from stoker_api import names
 from stoker_kube.errors import NotFound
 from stoker_kube.events import EventRecorder, ObjectRef
 from stoker_kube.resources import NODES
-from stoker_operator.core.views import NodeView, Taint
+from stoker_operator.core.views.cluster import NodeView, Taint
 from stoker_operator.mirror.state import ClusterState
-from stoker_operator.reconcilers.keyed_work import KeyedWork
-from stoker_operator.reconcilers.turns import KeyedAction
-from stoker_operator.writer import Writer
+from stoker_operator.reconcilers.loops.keyed_work import KeyedWork
+from stoker_operator.reconcilers.loops.turns import KeyedAction
+from stoker_operator.writes.writer import Writer
 
 
 class StartupTaints:
-    """Whoever makes nodes sets the taint (``stoker.dev/agent-not-ready``, of any effect); this takes it off, once."""
+    """Removes ``stoker.dev/agent-not-ready`` (any effect) once. The provisioner of the nodes sets this taint."""
 
     def __init__(self, writer: Writer, state: ClusterState, events: EventRecorder, clock: Callable[[], float]) -> None:
         self._writer: Final = writer
@@ -24,7 +24,7 @@ class StartupTaints:
         self.work: Final = KeyedWork("nodes", clock, events, budget=writer.budget)
 
     async def reconcile(self) -> float | None:
-        """Run one pass; gives the seconds after which time alone calls for another."""
+        """Run one pass; return the seconds until time alone requires the next."""
         return self.work.take(self._actions())
 
     def _actions(self) -> Iterator[KeyedAction]:
@@ -38,18 +38,18 @@ class StartupTaints:
         try:
             await self._writer.edit(NODES, node.name, "", without_startup_taint(node.taints))
         except NotFound:
-            return  # it is gone, and its taint with it
+            return  # the node is gone
 
 
 def has_startup_taint(node: NodeView) -> bool:
-    """Tell whether the node waits for its sidecar."""
+    """Return True if the node has the start-up taint."""
     return any(taint.key == names.TAINT_AGENT_NOT_READY for taint in node.taints)
 
 
 def without_startup_taint(taints: tuple[Taint, ...]) -> list[dict[str, Any]]:
-    """Return the JSON patch; it is refused as a whole when the taints are not any more what they were."""
+    """Return the JSON patch that removes the taint. The API server refuses it if the taints have changed."""
     operations: list[dict[str, Any]] = []
-    for index in reversed(range(len(taints))):  # from the last on: what is removed moves what comes after it
+    for index in reversed(range(len(taints))):  # from the last on: a removal shifts the later indexes
         if taints[index].key == names.TAINT_AGENT_NOT_READY:
             path = f"/spec/taints/{index}"
             operations.append({"op": "test", "path": f"{path}/key", "value": names.TAINT_AGENT_NOT_READY})

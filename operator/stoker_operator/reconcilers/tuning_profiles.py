@@ -1,19 +1,20 @@
-"""TuningProfiles: a level-triggered pass that says of each whether it can be read, where it is and what came of it."""
+"""TuningProfiles: a level-triggered pass that reports validity, use and results of each in its status."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
 from stoker_api import names
-from stoker_api.dataset import Dataset
+from stoker_api.datasets.dataset import Dataset
+from stoker_api.jobs.trainingjob import TrainingJob
 from stoker_api.meta import ObjectMeta
-from stoker_api.nodecache import NodeCache
-from stoker_api.trainingjob import TrainingJob
-from stoker_api.tuningprofile import TuningProfile, TuningProfileStatus
+from stoker_api.node_caches.nodecache import NodeCache
+from stoker_api.profiles.tuningprofile import TuningProfile, TuningProfileStatus
 from stoker_kube.errors import Conflict, NotFound
 from stoker_kube.events import EventRecorder, ObjectRef
-from stoker_operator.core.live_versions import is_queued
-from stoker_operator.core.profile_status import (
+from stoker_operator.core.classes.profiles import ProfileView
+from stoker_operator.core.plans.live_versions import is_queued
+from stoker_operator.core.status.profile_status import (
     FIGURES_EVERY,
     ProfileUse,
     pause_before,
@@ -21,17 +22,16 @@ from stoker_operator.core.profile_status import (
     profile_uses,
     roll_up_profile,
 )
-from stoker_operator.core.profiles import ProfileView
-from stoker_operator.core.views import InvalidDataset, InvalidTrainingJob
+from stoker_operator.core.views.cluster import InvalidDataset, InvalidTrainingJob
 from stoker_operator.mirror.state import ClusterState
-from stoker_operator.reconcilers.keyed_work import KeyedWork
-from stoker_operator.reconcilers.turns import KeyedAction
-from stoker_operator.write_budget import WritePriority
-from stoker_operator.writer import Writer
+from stoker_operator.reconcilers.loops.keyed_work import KeyedWork
+from stoker_operator.reconcilers.loops.turns import KeyedAction
+from stoker_operator.writes.write_budget import WritePriority
+from stoker_operator.writes.writer import Writer
 
 
 class TuningProfileReconciler:
-    """Keeps the statuses of TuningProfiles, pass by pass; ``clock`` gives seconds since the epoch."""
+    """Keeps the statuses of TuningProfiles, pass by pass; ``clock`` returns seconds since the epoch."""
 
     def __init__(self, writer: Writer, state: ClusterState, events: EventRecorder, clock: Callable[[], float]) -> None:
         self._writer: Final = writer
@@ -39,12 +39,12 @@ class TuningProfileReconciler:
         self._events: Final = events
         self._clock: Final = clock
         self._written_at: dict[str, float] = {}
-        self._looked_at = 0.0  # at what came of rules on all nodes
-        self._again = 0.0  # when a status is due that was postponed
+        self._looked_at = 0.0  # time of the last look at the rules' results on all nodes
+        self._again = 0.0  # when a postponed status is due
         self.work: Final = KeyedWork("tuningprofiles", clock, events, budget=writer.budget)
 
     async def reconcile(self) -> float | None:
-        """Run one pass; gives the seconds after which time alone calls for another. Waits for no write."""
+        """Run one pass; return the seconds until time alone requires the next. Does not wait for writes."""
         if not len(self._state.tuning_profiles):
             return self.work.take(())
         now = self._clock()
@@ -68,7 +68,7 @@ class TuningProfileReconciler:
             due = self._written_at.get(name, 0.0) + pause_before(old, status, profile.reading.size, len(caches))
             if due > now:
                 self._again = min(self._again, due)
-                if with_rules:  # the next look at figures is when they may be written, not a minute from now
+                if with_rules:  # look at figures when they may be written, not a minute from now
                     self._looked_at = min(self._looked_at, due - FIGURES_EVERY)
                 continue
             meta, act = profile.metadata, partial(self._write, profile, status)
@@ -79,7 +79,7 @@ class TuningProfileReconciler:
         try:
             written = await self._writer.tuning_profile_status(profile, status)
         except (NotFound, Conflict):
-            return  # deleted, perhaps made anew: the watch tells
+            return  # deleted, perhaps created again: the watch reports it
         self._written_at[profile.metadata.name] = self._clock()
         self._state.tuning_profiles.put(profile.metadata.name, written)
         for one in profile_announcements(profile.status, status):
@@ -87,21 +87,21 @@ class TuningProfileReconciler:
 
 
 def profile_ref(meta: ObjectMeta) -> ObjectRef:
-    """Name what an event about a TuningProfile points to."""
+    """Return the object of events about a TuningProfile."""
     return ObjectRef(names.API_VERSION, TuningProfile.KIND, meta.name, "", meta.uid)
 
 
 def uses_of(cache: NodeCache | None) -> object:
-    """Return what of a NodeCache calls for a pass: where profiles are, not what came of them."""
+    """Return the part of a NodeCache that requires a pass: where profiles are in use, not their results."""
     return cache.status.tuning_profiles if cache is not None else ()
 
 
 def told_of(dataset: Dataset | InvalidDataset | None) -> object:
-    """Return what of a Dataset calls for one: which profile it has."""
+    """Return the part of a Dataset that requires a pass: its profile."""
     told = dataset.status.tuning if dataset is not None else None
     return told.profile if told is not None else ""
 
 
 def planned_by(training: TrainingJob | InvalidTrainingJob | None) -> object:
-    """Return what of a TrainingJob counts for the plans of nodes."""
+    """Return the part of a TrainingJob that affects the nodes' plans."""
     return (training.spec.tuning, is_queued(training)) if isinstance(training, TrainingJob) else None

@@ -1,7 +1,7 @@
-"""By what the webhook knows the API server: a path that nobody can guess, which the webhook's configuration names.
+"""Identifies the API server by a secret path in the webhook's configuration.
 
-The API server shows webhooks no certificate unless its administrators configure one for each. But only they, and the
-API server, read webhook configurations. So the configuration has the secret, and what it says holds for all replicas.
+The API server shows webhooks no client certificate unless its administrators configure one per webhook. Only
+administrators and the API server read webhook configurations, so the secret is there, and all replicas share it.
 """
 
 import asyncio
@@ -22,19 +22,19 @@ log = logging.getLogger(__name__)
 
 WEBHOOK_KINDS = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)  # of pods, and of TuningProfiles
 _SECRET = re.compile(r"/mutate/[0-9a-f]{64}")
-KEPT_SECONDS = 60.0  # that a path is believed after it was replaced: API servers take a new one within a second or so
-LOOK_SECONDS = 1.0  # between two looks for those who call by another path
-PATIENCE = 2.0  # seconds for a look
-MOST_WAITING = 100  # callers by other paths who wait for a look; more are turned away at once
+KEPT_SECONDS = 60.0  # for which a replaced path stays valid: API servers adopt a new one within about a second
+LOOK_SECONDS = 1.0  # between two reads of the configuration because of unknown paths
+PATIENCE = 2.0  # seconds for one read
+MOST_WAITING = 100  # callers with unknown paths that wait for a read; more are refused at once
 
 
 def new_path() -> str:
-    """Make a path that nobody can guess."""
+    """Make a path with 256 random bits."""
     return f"/mutate/{secrets.token_hex(32)}"
 
 
 class CallingPath:
-    """The paths in the webhook configurations of that name, a secret one in each; ``clock`` counts seconds."""
+    """The secret paths in the webhook configurations named ``configuration``; ``clock`` counts seconds."""
 
     def __init__(
         self,
@@ -47,13 +47,15 @@ class CallingPath:
         self._name: Final = configuration
         self._clock: Final = clock
         self._sleep: Final = sleep
-        self._believed: Final[dict[Kind, dict[str, float]]] = {}  # of each configuration: paths, and until when
+        self._believed: Final[
+            dict[Kind, dict[str, float]]
+        ] = {}  # per configuration: paths and the ends of their validity
         self._looking: Final = asyncio.Lock()
         self._looked = -LOOK_SECONDS
         self._waiting = 0
 
     async def ensure(self) -> None:
-        """Run one pass: read what the configurations say, and give them secret paths where they have none.
+        """Run one pass: read the configurations, and write secret paths where they are missing.
 
         Raises KubeError.
         """
@@ -64,7 +66,7 @@ class CallingPath:
         try:
             configuration = await self._kube.get(kind, self._name)
         except NotFound:
-            return  # nobody calls
+            return  # the API server calls no webhook
         self._note(kind, configuration)
         operations = _operations(configuration, new_path())
         if not operations:
@@ -72,12 +74,12 @@ class CallingPath:
         try:
             written = await self._kube.patch(kind, self._name, operations, content_type=JSON)
         except (Conflict, Invalid):
-            return  # another replica was first: the next look shows what it wrote
+            return  # another replica was first: the next read shows its path
         self._note(kind, written)
-        log.info("the API server calls the webhook by a new path (%s)", kind.kind)
+        log.info("wrote a new webhook path to %s %s", kind.kind, self._name)
 
     async def is_called_by(self, path: str) -> bool:
-        """Tell whether the API server calls by this path. For one that is not known it looks, at most once a second."""
+        """Return True for a valid path. For an unknown one, read the configurations, at most once per second."""
         if self._is_believed(path):
             return True
         if self._waiting >= MOST_WAITING:
@@ -92,18 +94,18 @@ class CallingPath:
     async def _look(self, asked: float) -> None:
         async with self._looking:
             if self._looked > asked:
-                return  # while this one waited for its turn
+                return  # another caller read them in the meantime
             await self._sleep(max(0.0, self._looked + LOOK_SECONDS - self._clock()))
             self._looked = self._clock()
             try:
                 async with asyncio.timeout(PATIENCE):
                     await self.ensure()
             except (KubeError, TimeoutError) as error:
-                log.warning("the webhook's path could not be looked up: %s", error or "no answer")
+                log.warning("the webhook's path could not be read: %s", error or "no answer")
 
     def _is_believed(self, path: str) -> bool:
         now = self._clock()
-        # Each is compared, and each in the same time whatever it shares with the right one.
+        # All are compared, each in constant time.
         given = path.encode("utf-8", "surrogatepass")
         paths = [pair for known in self._believed.values() for pair in known.items()]
         found = [hmac.compare_digest(given, known.encode()) and now < end for known, end in paths]
@@ -124,7 +126,7 @@ def _path(webhook: Mapping[str, Any]) -> str:
 
 
 def _operations(configuration: Object, path: str) -> list[Object]:
-    """Return the JSON patch that gives each webhook the path, of those that have no secret one."""
+    """Return the JSON patch that sets the path of each webhook without a secret path."""
     operations: list[Object] = []
     for index, webhook in enumerate(configuration.get("webhooks") or ()):
         if _SECRET.fullmatch(_path(webhook)):

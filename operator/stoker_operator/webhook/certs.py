@@ -1,11 +1,7 @@
-"""Stoker's own certificate authorities: made, checked and renewed by pure functions of the clock.
-
-One is the webhook's. The sidecars have another, by which they know each other.
-"""
+"""The webhook's certificate authority: created, checked and renewed by pure functions of the clock."""
 
 import ipaddress
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -14,20 +10,18 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from stoker_api.names import PEER_NAME
 from stoker_operator.errors import CertificateError
 
 CA_LIFE = timedelta(days=365)
 CERTIFICATE_LIFE = timedelta(days=90)
-PEER_LIFE = timedelta(days=365)
-_RENEW_AT = 2 / 3  # share of the life: a third is left to notice that renewing fails
-_CLOCK_SKEW = timedelta(minutes=5)  # nodes' clocks differ; a certificate is valid a little before it was made
-_MOST_AUTHORITIES = 2  # the present one and the one before it, for certificates that other replicas still serve
+_RENEW_AT = 2 / 3  # share of the life: a third is left to notice failed renewals
+_CLOCK_SKEW = timedelta(minutes=5)  # nodes' clocks differ: a certificate is valid from a little before its creation
+MOST_AUTHORITIES = 2  # the present one and its predecessor, for certificates that other replicas still serve
 
 
 @dataclass(frozen=True)
 class KeyMaterial:
-    """Certificates and keys, all PEM. ``authorities`` is a bundle, the newest first, whose key is ``authority_key``."""
+    """Certificates and keys, all PEM. ``authorities`` is a bundle, the newest first; ``authority_key`` is its key."""
 
     authorities: bytes
     authority_key: bytes
@@ -35,61 +29,33 @@ class KeyMaterial:
     key: bytes
 
 
-@dataclass(frozen=True)
-class PeerMaterial:
-    """What every sidecar has, PEM. ``authorities`` is a bundle, the newest first; their keys are kept by nobody."""
-
-    authorities: bytes
-    certificate: bytes
-    key: bytes
-
-
-def renewed_peer(present: PeerMaterial | None, now: datetime) -> PeerMaterial:
-    """Return what the sidecars should have: ``present`` while it is good, else a new certificate by a new authority.
-
-    The last authority stays in the bundle, for sidecars that do not have the new certificate yet.
-    """
-    kept: list[x509.Certificate] = []
-    if present is not None:
-        with suppress(ValueError, TypeError):
-            serialization.load_pem_private_key(present.key, password=None)
-            certificate = x509.load_pem_x509_certificate(present.certificate)
-            kept = x509.load_pem_x509_certificates(present.authorities)
-            if not _is_due(certificate, now) and _hosts(certificate) == {PEER_NAME}:
-                return present
-    authority, authority_key = _make_authority(now, "stoker-peer-ca", PEER_LIFE)
-    both = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
-    certificate_pem, key = _issue(authority, authority_key, (PEER_NAME,), now, PEER_LIFE, both)
-    bundle = [authority, *(one for one in kept if one.not_valid_after_utc > now)][:_MOST_AUTHORITIES]
-    return PeerMaterial(b"".join(map(_pem, bundle)), certificate_pem, key)
-
-
 def make(hosts: Sequence[str], now: datetime) -> KeyMaterial:
     """Return a new authority and a certificate for ``hosts`` (DNS names or IP addresses)."""
-    authority, authority_key = _make_authority(now)
+    authority, authority_key = make_authority(now)
     certificate, key = _issue(authority, authority_key, hosts, now)
-    return KeyMaterial(_pem(authority), _key_pem(authority_key), certificate, key)
+    return KeyMaterial(pem(authority), key_pem(authority_key), certificate, key)
 
 
 def renewed(material: KeyMaterial, hosts: Sequence[str], now: datetime) -> KeyMaterial:
-    """Renew what is due: the certificate, or the authority as well; ``material`` itself when nothing is.
+    """Renew the certificate, or the authority as well, if due; otherwise return ``material`` itself.
 
-    The old authority stays in the bundle while it is valid. Raises CertificateError when ``material`` is unreadable.
+    The old authority stays in the bundle while it is valid. Raises CertificateError if ``material`` is unreadable.
     """
     authorities, authority_key, certificate = _load(material)
-    if _is_due(authorities[0], now):
+    if is_due(authorities[0], now):
         fresh = make(hosts, now)
-        kept = [one for one in authorities if one.not_valid_after_utc > now][: _MOST_AUTHORITIES - 1]
-        return replace(fresh, authorities=fresh.authorities + b"".join(map(_pem, kept)))
-    if not _is_due(certificate, now) and _hosts(certificate) == set(hosts) and _signed(certificate, authorities[0]):
+        kept = [one for one in authorities if one.not_valid_after_utc > now][: MOST_AUTHORITIES - 1]
+        return replace(fresh, authorities=fresh.authorities + b"".join(map(pem, kept)))
+    if not is_due(certificate, now) and _hosts(certificate) == set(hosts) and is_signed_by(certificate, authorities[0]):
         return material
     pair = _issue(authorities[0], authority_key, hosts, now)
     return replace(material, certificate=pair[0], key=pair[1])
 
 
-def _make_authority(
+def make_authority(
     now: datetime, called: str = "stoker-webhook-ca", life: timedelta = CA_LIFE
 ) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    """Return a new authority that signs end certificates only, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     # A serial in the name keeps two generations apart: verifiers look authorities up by name.
     name = _name(f"{called}-{x509.random_serial_number():x}"[:40])
@@ -112,21 +78,31 @@ def _make_authority(
 
 
 def _issue(
-    authority: x509.Certificate,
-    authority_key: ec.EllipticCurvePrivateKey,
-    hosts: Sequence[str],
-    now: datetime,
-    life: timedelta = CERTIFICATE_LIFE,
-    usages: Sequence[x509.ObjectIdentifier] = (ExtendedKeyUsageOID.SERVER_AUTH,),
+    authority: x509.Certificate, authority_key: ec.EllipticCurvePrivateKey, hosts: Sequence[str], now: datetime
 ) -> tuple[bytes, bytes]:
     key = ec.generate_private_key(ec.SECP256R1())
+    served = (ExtendedKeyUsageOID.SERVER_AUTH,)
+    names = [_general_name(host) for host in hosts]
+    return sign(authority, authority_key, key.public_key(), names, served, now, CERTIFICATE_LIFE), key_pem(key)
+
+
+def sign(
+    authority: x509.Certificate,
+    authority_key: ec.EllipticCurvePrivateKey,
+    key: ec.EllipticCurvePublicKey,
+    names: Sequence[x509.GeneralName],
+    usages: Sequence[x509.ObjectIdentifier],
+    now: datetime,
+    life: timedelta,
+) -> bytes:
+    """Sign an end certificate for a public key; return it as PEM."""
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
-    builder = _builder(_name("stoker"), authority.subject, key.public_key(), now, life)
-    builder = builder.add_extension(x509.SubjectAlternativeName(map(_general_name, hosts)), critical=False)
+    builder = _builder(_name("stoker"), authority.subject, key, now, life)
+    builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
     builder = builder.add_extension(issuer, critical=False)
-    return _pem(builder.sign(authority_key, hashes.SHA256())), _key_pem(key)
+    return pem(builder.sign(authority_key, hashes.SHA256()))
 
 
 def _builder(
@@ -158,11 +134,21 @@ def _hosts(certificate: x509.Certificate) -> set[str]:
     return {str(one.value) for one in names}
 
 
-def _signed(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+def is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    """Return True if a certificate names an authority as its issuer."""
     return certificate.issuer == authority.subject
 
 
-def _is_due(certificate: x509.Certificate, now: datetime) -> bool:
+def expiry(chain: bytes) -> float:
+    """Return when a PEM chain's first certificate expires, in seconds since the epoch. Raises CertificateError."""
+    try:
+        return x509.load_pem_x509_certificate(chain).not_valid_after_utc.timestamp()
+    except ValueError as error:
+        raise CertificateError(f"the certificate cannot be parsed: {error}") from error
+
+
+def is_due(certificate: x509.Certificate, now: datetime) -> bool:
+    """Return True if two thirds of the certificate's life are over, or it is not valid yet."""
     start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     return not start <= now < start + (end - start) * _RENEW_AT
 
@@ -182,11 +168,13 @@ def _load(
     return authorities, authority_key, certificate
 
 
-def _pem(certificate: x509.Certificate) -> bytes:
+def pem(certificate: x509.Certificate) -> bytes:
+    """Return a certificate as PEM."""
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """Return a private key as PEM."""
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

@@ -1,4 +1,4 @@
-"""Datasets that were made a moment ago, perhaps in one file with the pod that names them: no watch told of them yet."""
+"""Finds Datasets that were created a moment ago, perhaps with the pod, and that the watch has not reported yet."""
 
 import asyncio
 import logging
@@ -8,26 +8,26 @@ from typing import Final
 from stoker_kube.api import Kube
 from stoker_kube.errors import KubeError
 from stoker_kube.resources import DATASETS
-from stoker_operator.core.acceptance import parse_dataset
-from stoker_operator.core.catalog import CatalogEntry, catalog_entry
+from stoker_operator.core.plans.admission import parse_dataset
+from stoker_operator.core.views.catalog import CatalogEntry, catalog_entry
 
 log = logging.getLogger(__name__)
 
-SECONDS = 2.0  # for one look: the API server waits 10 for the webhook, and a pod may name several Datasets
-AT_ONCE = 4  # looks under way; beyond it the catalog has the last word, so that nobody floods the API server through us
+SECONDS = 2.0  # for one lookup; a pod may name several Datasets
+AT_ONCE = 4  # lookups in flight; above it the catalog decides, so that pods cannot flood the API server
 
 LookUp = Callable[[str], Awaitable[CatalogEntry | None]]
 
 
 class LateDatasets:
-    """A look at the API server for a Dataset that the catalog lacks, bounded in time and number."""
+    """Looks up Datasets that the catalog lacks, bounded in time and number."""
 
     def __init__(self, kube: Kube) -> None:
         self._kube: Final = kube
         self._looking = 0
 
     async def find(self, key: str) -> CatalogEntry | None:
-        """Find the Dataset ``namespace/name``; None when there is none, or when it could not be asked for."""
+        """Return the Dataset ``namespace/name``; None if it does not exist or the lookup failed."""
         if self._looking >= AT_ONCE:
             return None
         self._looking += 1

@@ -2,24 +2,25 @@
 
 import base64
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
-from stoker_api.tuningprofile import TuningProfile
-from stoker_operator.core import injection
-from stoker_operator.core.annotations import Refusal
-from stoker_operator.core.catalog import Catalog, UnknownDataset
-from stoker_operator.core.profiles import read_object
-from stoker_operator.errors import MalformedReviewError
+from stoker_api.jobs.pod_annotations import Refusal
+from stoker_api.meta import shortened
+from stoker_operator.core.classes.profiles import read_object
+from stoker_operator.core.pods import injection
+from stoker_operator.core.pods.pod_manifest import PodManifest, size_problem
+from stoker_operator.core.views.catalog import Catalog, UnknownDataset
+from stoker_operator.webhook.review_request import ReviewRequest, read_review
 
-_API_VERSION = "admission.k8s.io/v1"
-_UNPROCESSABLE = 422
+_API_VERSION: Final = "admission.k8s.io/v1"
+_UNPROCESSABLE: Final = 422
+_MOST_MESSAGE: Final = 1024  # characters of a refusal
 
 
 class Result(StrEnum):
-    """What came of a request; the label of the counter stoker_webhook_requests_total."""
+    """The result of a request; the label of the counter stoker_webhook_requests_total."""
 
     INJECTED = "injected"
     UNCHANGED = "unchanged"
@@ -31,7 +32,7 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """The answer to an AdmissionReview; ``unknown`` is the Dataset for want of which it was refused."""
+    """The answer to an AdmissionReview; ``unknown`` is the missing Dataset if that caused a refusal."""
 
     answer: dict[str, Any]
     result: Result
@@ -39,50 +40,51 @@ class Review:
 
 
 def review(body: bytes, catalog: Catalog, *, reports: bool = False) -> Review:
-    """Answer an AdmissionReview of a Pod or a TuningProfile. Raises MalformedReviewError when ``body`` is not one.
+    """Answer an AdmissionReview of a Pod or a TuningProfile. Raises MalformedReviewError for any other ``body``.
 
-    ``reports``: pods get a way to report what they do.
+    ``reports``: pods get a socket for reports.
     """
-    request = _parse(body)
-    uid, pod, namespace = str(request["uid"]), request["object"], str(request.get("namespace") or "")
-    if pod["kind"] == TuningProfile.KIND:
-        return _review_profile(uid, request)
-    decision = injection.decide_injection(pod, namespace, catalog, reports=reports)
+    return decide(read_review(body), catalog, reports=reports)
+
+
+def decide(request: ReviewRequest, catalog: Catalog, *, reports: bool = False) -> Review:
+    """Answer a decoded review; the parameters are those of ``review``."""
+    if request.pod is None:
+        return _review_profile(request)
+    decision = _injection(request.pod, request.namespace, catalog, reports=reports)
     if isinstance(decision, Refusal):
         unknown = decision.key if isinstance(decision, UnknownDataset) else ""
-        return _refused(uid, decision.sentence, unknown)
+        return _refused(request.uid, decision.sentence, unknown)
     if not decision:
-        return Review(_answer(uid, {"allowed": True}), Result.UNCHANGED)
+        return Review(_answer(request.uid, {"allowed": True}), Result.UNCHANGED)
     patch = base64.b64encode(json.dumps(decision).encode()).decode()
-    return Review(_answer(uid, {"allowed": True, "patchType": "JSONPatch", "patch": patch}), Result.INJECTED)
+    return Review(_answer(request.uid, {"allowed": True, "patchType": "JSONPatch", "patch": patch}), Result.INJECTED)
 
 
-def _review_profile(uid: str, request: Mapping[str, Any]) -> Review:
-    """Answer for a TuningProfile. What is in the cluster already, and is wrong, may change in all but its spec."""
-    new, old = request["object"], request.get("oldObject")
-    unchanged = isinstance(old, Mapping) and old.get("spec") == new.get("spec")
-    problem = "" if unchanged else read_object(new).problem
-    return _refused(uid, problem) if problem else Review(_answer(uid, {"allowed": True}), Result.UNCHANGED)
+def _injection(
+    pod: PodManifest | Refusal, namespace: str, catalog: Catalog, *, reports: bool
+) -> injection.Patch | Refusal:
+    if isinstance(pod, Refusal):
+        return pod
+    return size_problem(pod.size()) or injection.decide_injection(pod.plain(), namespace, catalog, reports=reports)
+
+
+def _review_profile(request: ReviewRequest) -> Review:
+    """Answer for a TuningProfile. An existing profile with errors may change in all but its spec."""
+    new, old = request.profile, request.old_profile
+    unchanged = new is None or (old is not None and old.get("spec") == new.get("spec"))
+    problem = "" if new is None or unchanged else read_object(new).problem
+    if problem:
+        return _refused(request.uid, problem)
+    return Review(_answer(request.uid, {"allowed": True}), Result.UNCHANGED)
 
 
 def _refused(uid: str, sentence: str, unknown: str = "") -> Review:
-    status = {"code": _UNPROCESSABLE, "reason": "Invalid", "message": sentence}
+    # The API server has not validated names in the pod yet: remove line breaks, which a log line must not have.
+    message = "".join(one if one.isprintable() else " " for one in shortened(sentence, _MOST_MESSAGE))
+    status = {"code": _UNPROCESSABLE, "reason": "Invalid", "message": message}
     return Review(_answer(uid, {"allowed": False, "status": status}), Result.REFUSED, unknown)
 
 
 def _answer(uid: str, response: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": _API_VERSION, "kind": "AdmissionReview", "response": {"uid": uid} | response}
-
-
-def _parse(body: bytes) -> Mapping[str, Any]:
-    """Return the request. Raises MalformedReviewError when it is none of a kind that is known here."""
-    try:
-        request: Mapping[str, Any] = json.loads(body)["request"]
-        kind = (request["uid"], request["object"])[1]["kind"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise MalformedReviewError("the body is not an AdmissionReview with request.uid and request.object") from error
-    if kind not in ("Pod", TuningProfile.KIND):
-        raise MalformedReviewError(
-            f"the webhook was sent a {kind!r}: its configurations must name pods and TuningProfiles only"
-        )
-    return request

@@ -1,47 +1,58 @@
-"""Keeps the webhook's certificate, its Secret and the caBundle of its configuration in step, on every replica."""
+"""Keeps a server's certificate, its Secret and its clients' CA bundle in step. Each process that serves TLS runs it."""
 
 import asyncio
 import base64
 import logging
 import os
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol
 
 from stoker_api import names
-from stoker_kube.api import JSON, Kube, Object
+from stoker_kube.api import Kube, Object
 from stoker_kube.errors import AlreadyExists, Conflict, KubeError, NotFound
-from stoker_kube.resources import SECRETS, Kind
+from stoker_kube.resources import SECRETS
+from stoker_operator.core.views import installed_names
 from stoker_operator.errors import CertificateError
-from stoker_operator.webhook.calling_path import WEBHOOK_KINDS
 from stoker_operator.webhook.certs import KeyMaterial, make, renewed
 
 log = logging.getLogger(__name__)
 
-INTERVAL = 30.0  # seconds between passes: how long a configuration made anew (helm upgrade) is without caBundle at most
+INTERVAL = 30.0  # seconds between passes: a recreated configuration (helm upgrade) lacks its caBundle this long
 _KEYS = {"authorities": "ca.crt", "authority_key": "ca.key", "certificate": "tls.crt", "key": "tls.key"}
-_ATTEMPTS = 3  # two replicas that start together collide once
+_ATTEMPTS = 3  # processes that start together collide once
+_FIRST_RETRY = 2.0  # seconds; at start the API server may be as new as the operator
 
 
 class CertificateSource(Protocol):
-    """What is kept right by looking at it again and again, such as the webhook's certificate."""
+    """A resource that repeated checks keep correct, such as the webhook's certificate."""
 
     async def ensure(self) -> None:
-        """Look, and put right what is not. Raises KubeError or CertificateError."""
+        """Check, and correct if needed. Raises KubeError or CertificateError."""
 
 
 def new_tls_context() -> ssl.SSLContext:
-    """Make a server context with no certificate yet; loading one later counts for the connections from then on."""
+    """Return a server context without a certificate; one loaded later applies to new connections."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
 
 
+async def ensure_first(source: CertificateSource, waiting: str) -> None:
+    """Ensure until it works once; log ``waiting`` with each failure."""
+    while True:
+        try:
+            return await source.ensure()
+        except (KubeError, CertificateError) as error:
+            log.warning("%s: %s", waiting, error)
+            await asyncio.sleep(_FIRST_RETRY)
+
+
 async def keep(source: CertificateSource) -> None:
-    """Ensure again every INTERVAL, until cancelled; a failed pass is logged and the present certificate stays."""
+    """Ensure every INTERVAL, until cancelled; a failed pass is logged and the present certificate stays."""
     while True:
         await asyncio.sleep(INTERVAL)
         try:
@@ -52,43 +63,54 @@ async def keep(source: CertificateSource) -> None:
 
 @dataclass(frozen=True)
 class OwnCertificateNames:
-    """Where the operator keeps its own authority, and who trusts it."""
+    """The Secret of the operator's authority, and the names in its certificate."""
 
     namespace: str
     secret: str
-    configuration: str
     hosts: Sequence[str]
 
 
+@dataclass(frozen=True)
+class CertifiedServer:
+    """A server that uses the certificate.
+
+    ``take`` receives each new pair, PEM. ``publish`` writes the bundle, PEM, to the place where the server's clients
+    read it, and returns True if that changed something. An empty bundle means that cert-manager writes it.
+    """
+
+    take: Callable[[bytes, bytes], None]
+    publish: Callable[[bytes], Awaitable[bool]]
+
+
 class OwnCertificates:
-    """Own authority in a Secret: whoever comes first makes it, all read it."""
+    """The operator's authority in a Secret: the first process creates it, all read it."""
 
     def __init__(
-        self, kube: Kube, where: OwnCertificateNames, tls: ssl.SSLContext, now: Callable[[], datetime]
+        self, kube: Kube, where: OwnCertificateNames, server: CertifiedServer, now: Callable[[], datetime]
     ) -> None:
+        self._server: Final = server
         self._kube: Final = kube
         self._where: Final = where
-        self._tls: Final = tls
         self._now: Final = now
         self._serving: bytes | None = None
 
     async def ensure(self) -> None:
-        """Run one pass: Secret, then caBundle, then the TLS context."""
+        """Run one pass: Secret, then CA bundle, then the server."""
         material = await self._material()
-        changed = await self._publish(material.authorities)
-        # The API server learns of a new caBundle a moment after it is written: until the next pass the certificate
-        # served stays the one that the old bundle trusts.
+        changed = await self._server.publish(material.authorities)
+        # The API server sees a new bundle with a short delay: until the next pass the server keeps the certificate that
+        # the old bundle trusts.
         if self._serving is None or (self._serving != material.certificate and not changed):
-            load_certificate(self._tls, material.certificate, material.key)
+            self._server.take(material.certificate, material.key)
             self._serving = material.certificate
-            log.info("serving the webhook's certificate of Secret %s/%s", self._where.namespace, self._where.secret)
+            log.info("serving the certificate of Secret %s/%s", self._where.namespace, self._where.secret)
 
     async def _material(self) -> KeyMaterial:
         for _ in range(_ATTEMPTS):
             try:
                 return await self._read_or_make()
             except (AlreadyExists, Conflict):
-                log.info("another replica wrote Secret %s at the same time: reading it", self._where.secret)
+                log.info("another process wrote Secret %s at the same time: reading it", self._where.secret)
         raise CertificateError(
             f"Secret {self._where.namespace}/{self._where.secret} changes all the time: "
             "look for another controller that writes it"
@@ -115,43 +137,25 @@ class OwnCertificates:
         try:
             return renewed(present, self._where.hosts, self._now())
         except CertificateError as error:
-            log.warning("making the certificates of Secret %s anew: %s", self._where.secret, error)
+            log.warning("creating new certificates in Secret %s: %s", self._where.secret, error)
             return make(self._where.hosts, self._now())
-
-    async def _publish(self, authorities: bytes) -> bool:
-        """Tell whether the caBundle of a configuration had to be changed."""
-        changed = [await self._publish_to(kind, base64.b64encode(authorities).decode()) for kind in WEBHOOK_KINDS]
-        return any(changed)
-
-    async def _publish_to(self, kind: Kind, bundle: str) -> bool:
-        try:
-            configuration = await self._kube.get(kind, self._where.configuration)
-        except NotFound:
-            log.warning("%s %s does not exist (yet)", kind.kind, self._where.configuration)
-            return False
-        operations = _bundle_operations(configuration, bundle)
-        if operations:
-            await self._kube.patch(kind, self._where.configuration, operations, content_type=JSON)
-        return bool(operations)
 
 
 class MountedCertificates:
-    """tls.crt and tls.key in a mounted folder that someone else (cert-manager) keeps.
+    """tls.crt and tls.key in a mounted folder from cert-manager; its injector writes the CA bundle."""
 
-    Its injector writes the caBundle.
-    """
-
-    def __init__(self, folder: Path, tls: ssl.SSLContext) -> None:
+    def __init__(self, folder: Path, server: CertifiedServer) -> None:
+        self._server: Final = server
         self._folder: Final = folder
-        self._tls: Final = tls
         self._serving: tuple[bytes, bytes] | None = None
 
     async def ensure(self) -> None:
-        """Load the pair again when it changed."""
+        """Load the pair again if it changed."""
         pair = self._read()
         if pair != self._serving:
-            load_certificate(self._tls, *pair)
+            self._server.take(*pair)
             self._serving = pair
+        await self._server.publish(b"")
 
     def _read(self) -> tuple[bytes, bytes]:
         try:
@@ -160,9 +164,18 @@ class MountedCertificates:
             raise CertificateError(f"cannot read tls.crt and tls.key in {self._folder}: {error}") from error
 
 
+def certificate_source(kube: Kube, namespace: str, folder: Path | None, server: CertifiedServer) -> CertificateSource:
+    """Return the mounted pair of ``folder``; without a folder the operator's certificate."""
+    if folder is not None:
+        return MountedCertificates(folder, server)
+    host = f"{installed_names.WEBHOOK_SERVICE}.{namespace}.svc"
+    names_in = OwnCertificateNames(namespace, installed_names.WEBHOOK_SECRET, (host, f"{host}.cluster.local"))
+    return OwnCertificates(kube, names_in, server, lambda: datetime.now(UTC))
+
+
 def load_certificate(tls: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Serve this pair from now on. Raises CertificateError when they do not belong together."""
-    # OpenSSL's binding reads files only; an anonymous one keeps the key off every disk.
+    """Serve this pair from now on. Raises CertificateError if they do not match."""
+    # OpenSSL's binding reads files only; an anonymous file keeps the key off every disk.
     descriptor = os.memfd_create("webhook-certificate", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, certificate + key)
@@ -189,14 +202,3 @@ def _from_secret(secret: Object) -> KeyMaterial | None:
     if not all(data.get(key) for key in _KEYS.values()):
         return None
     return KeyMaterial(**{field: base64.b64decode(data[key]) for field, key in _KEYS.items()})
-
-
-def _bundle_operations(configuration: Object, bundle: str) -> list[Object]:
-    operations: list[Object] = []
-    for index, webhook in enumerate(configuration.get("webhooks") or ()):
-        if webhook["clientConfig"].get("caBundle") != bundle:
-            # The test makes sure that the entry is still the one that was read.
-            operations.append({"op": "test", "path": f"/webhooks/{index}/name", "value": webhook["name"]})
-            path = f"/webhooks/{index}/clientConfig/caBundle"
-            operations.append({"op": "add", "path": path, "value": bundle})
-    return operations

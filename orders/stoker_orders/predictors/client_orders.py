@@ -1,11 +1,35 @@
-"""The orders of stoker-client's samplers, from their specification in docs/CLIENT.md."""
+"""The orders of stoker-client's samplers, from their specification in docs/guides/client.md."""
 
+import hashlib
+import sys
 from array import array
 from collections.abc import Iterator
 from itertools import accumulate
 
-from stoker_orders.predictors.dealing import ALONE, NONE, Dealing
-from stoker_orders.predictors.shake import permutation, words
+from stoker_orders.predictors.interleave import ALONE, NONE, Dealing
+
+_VERSION = "stoker/1"
+_BLOCK = 8192  # numbers of one text, 64 bits each
+
+
+def words(count: int, *key: str | int) -> Iterator[int]:
+    """Yield ``count`` numbers of 64 bits for a key."""
+    text = " ".join(map(str, (_VERSION, *key)))
+    for block, first in enumerate(range(0, count, _BLOCK)):
+        digest = hashlib.shake_128(f"{text} {block}".encode("ascii")).digest(8 * min(_BLOCK, count - first))
+        numbers = array("Q", digest)
+        if sys.byteorder == "big":
+            numbers.byteswap()
+        yield from numbers
+
+
+def permutation(count: int, *key: str | int) -> "array[int]":
+    """Return 0 to count - 1 in the order of a key."""
+    order = array("I", range(count))
+    for i, word in enumerate(words(count - 1, *key)):
+        j = i + word % (count - i)
+        order[i], order[j] = order[j], order[i]
+    return order
 
 
 def whole(count: int, seed: int, epoch: int, dealing: Dealing = ALONE) -> "array[int]":
@@ -14,7 +38,7 @@ def whole(count: int, seed: int, epoch: int, dealing: Dealing = ALONE) -> "array
 
 
 def ratio_share(count: int, seed: int, epoch: int, dealing: Dealing = ALONE) -> "array[int]":
-    """Return the order of QualityRatioSampler, which has a share of the samples; ranks share it in turns."""
+    """Return the order of QualityRatioSampler with a share of the samples, which ranks share in turns."""
     ratio, ranks = dealing.ratio, dealing.ranks
     cycle, within = divmod(epoch, ratio.denominator * ranks)
     first, last = (
@@ -26,9 +50,9 @@ def ratio_share(count: int, seed: int, epoch: int, dealing: Dealing = ALONE) -> 
 
 
 def groups(count: int, seed: int, epoch: int, dealing: Dealing = ALONE) -> "array[int]":
-    """Return the order of GroupShuffleSampler with groups of one size, as if its ranks took turns by samples.
+    """Return the order of GroupShuffleSampler with equal groups, laid out as if its ranks took turns by samples.
 
-    Each rank has an order of its own; samples of ranks that are not asked about are ``NONE``.
+    Each rank has a separate order. Samples of ranks outside the query are ``NONE``.
     """
     ranks = dealing.ranks
     each = count // ranks if dealing.drop_last else -(-count // ranks)
@@ -44,7 +68,7 @@ def groups(count: int, seed: int, epoch: int, dealing: Dealing = ALONE) -> "arra
 
 
 class _ShuffledLine:
-    """All samples of an epoch in a line: the groups shuffled, and each shuffled in itself."""
+    """All samples of an epoch in a line: shuffled groups with shuffled samples."""
 
     def __init__(self, count: int, seed: int, epoch: int, group: int) -> None:
         self._count, self._group = count, group
@@ -58,7 +82,7 @@ class _ShuffledLine:
         return min(self._group, self._count - group * self._group)
 
     def stretch(self, first: int, length: int) -> "array[int]":
-        """Return the samples from a place of the line on; after its end comes its start."""
+        """Return a stretch of the line, which wraps around at its end."""
         first %= self._count
         found = self._between(first, min(self._count, first + length))
         if first + length > self._count:
@@ -80,7 +104,7 @@ class _ShuffledLine:
 
 
 def _mixed(stretch: "array[int]", mean: int, reservoir: int, numbers: Iterator[int]) -> Iterator[int]:
-    """Yield a rank's samples: in rounds, one of each piece of its stretch that has one left."""
+    """Yield a rank's samples in rounds: one from each piece of its stretch that has one left."""
     count = len(stretch)
     places = min(reservoir, count)
     firsts = [place * count // places for place in range(places)]

@@ -1,34 +1,34 @@
-"""What an order plug-in is. Whoever writes one needs nothing of Stoker: the names and types here are enough."""
+"""The interface of order plug-ins. A plug-in needs nothing from Stoker: these names and types are enough."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-# The group of entry points under which packages name their plug-ins.
+# The entry point group of order plug-ins.
 ENTRY_POINTS = "stoker.orders"
-_MOST_REPEATED = 1_000_000  # of few samples among many ranks
+_MOST_REPEATED = 1_000_000  # if few samples meet many ranks
 
 
 class OrderPlugin(Protocol):
-    """Knows the order of one sampler. ``name``: as the entry point is called, and as ``plugin:NAME`` names it.
+    """Computes the order of one sampler. ``name`` is the entry point's name, and the NAME in ``plugin:NAME``.
 
-    It is asked in a process of its own, with a deadline and bounded memory, for any epoch, in any order or not at all.
+    It runs in a separate process with a deadline and bounded memory. Calls may ask for any epochs in any sequence.
     """
 
     name: str
 
     def order(self, asked: Mapping[str, Any]) -> Iterable[int]:
-        """Return the samples of an epoch: the one that rank r of n reads as its k-th comes at place k * n + r.
+        """Return the samples of an epoch. The k-th sample of rank r of n is at position k * n + r.
 
-        ``asked``: ``samples`` (how many there are), ``seed``, ``epoch`` (0 in all epochs where the job says that it
-        does not reseed), ``ranks``, ``batch`` (of one rank), ``drop_last``, and ``parameters``, names with texts.
+        ``asked`` has ``samples`` (their number), ``seed``, ``epoch`` (always 0 if the job does not reseed), ``ranks``,
+        ``batch`` (of one rank), ``drop_last``, and ``parameters``, a mapping of names to texts.
         """
         ...
 
 
 @dataclass(frozen=True)
 class OrderQuestion:
-    """What a plug-in is asked for: one epoch's order. ``parameters``: names with texts, as the job has them."""
+    """The question to a plug-in about one epoch's order. ``parameters`` maps names to texts, as in the job."""
 
     samples: int
     seed: int = 0
@@ -40,19 +40,19 @@ class OrderQuestion:
 
     @classmethod
     def of(cls, asked: Mapping[str, Any]) -> "OrderQuestion":
-        """Return it from what ``mapping`` makes of it."""
+        """Return the question from its ``mapping``."""
         return cls(**{**asked, "parameters": tuple(sorted(asked["parameters"].items()))})
 
     @property
     def repeats(self) -> int:
-        """How often an order may have a sample that it has already: what makes up the last batch of each rank."""
+        """Maximum number of repeated samples, which fill the last batch of each rank."""
         return min(self.ranks * self.batch, max(self.samples, _MOST_REPEATED))
 
     @property
     def most(self) -> int:
-        """The samples that an order may have, repeated ones counted again."""
+        """Maximum length of an order, including repeated samples."""
         return self.samples + self.repeats
 
     def mapping(self) -> dict[str, Any]:
-        """Return it as plug-ins are given it."""
+        """Return the mapping that plug-ins receive."""
         return asdict(self) | {"parameters": dict(self.parameters)}

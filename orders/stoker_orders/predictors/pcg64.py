@@ -10,12 +10,12 @@ _MIX_L, _MIX_R = 0xCA01F9DD, 0x4973F715
 
 
 def permutation(count: int, seed: int) -> "array[int]":
-    """Return what ``numpy.random.default_rng(seed).permutation(count)`` does. Raises ValueError for a negative seed."""
+    """Return ``numpy.random.default_rng(seed).permutation(count)``. Raises ValueError for a negative seed."""
     if seed < 0:
         raise ValueError(f"NumPy takes no negative seed, and {seed} is one")
     order = array("I", range(count))
     state, increment = _seeded(seed)
-    spare = -1  # the high half of the last 64 bits, which comes after the low one
+    spare = -1  # the high half of the last 64 bits, used after the low one
     for i in range(count - 1, 0, -1):
         mask = (1 << i.bit_length()) - 1
         while True:
@@ -44,7 +44,7 @@ def _seeded(seed: int) -> tuple[int, int]:
 
 
 def _pool(seed: int) -> list[int]:
-    """Mix the words of a seed, as SeedSequence does."""
+    """Mix the words of a seed as SeedSequence does."""
     entropy = [seed & _32]
     while seed := seed >> 32:
         entropy.append(seed & _32)
@@ -68,7 +68,7 @@ def _generate(pool: list[int]) -> list[int]:
 
 
 class _Hash:
-    """SeedSequence's hash of one word, whose constant moves with each."""
+    """SeedSequence's hash of a word. Its constant changes with each word."""
 
     def __init__(self, constant: int, multiplier: int) -> None:
         self._constant = constant

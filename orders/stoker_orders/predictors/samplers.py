@@ -1,18 +1,69 @@
-"""The samplers whose order is known, by name: what each makes of a number of samples, a seed and an epoch."""
+"""The samplers with predictable orders, by name: each computes an order from a sample count, a seed and an epoch."""
 
 import re
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from random import Random
 from typing import Protocol
 
 from stoker_orders.predictors import client_orders, pcg64
-from stoker_orders.predictors.dealing import ALONE, Dealing
-from stoker_orders.predictors.mersenne import TorchGenerator
+from stoker_orders.predictors.interleave import ALONE, Dealing
+
+_WORDS, _MASK = 624, 0xFFFFFFFF
+_BLOCK = 1 << 16  # words taken at a time, 4 bytes each
+# Above this, PyTorch uses 64-bit words: ``std::numeric_limits<uint32_t>::max() / 20``.
+MOST_PERMUTED = _MASK // 20 - 1
+
+
+class TorchGenerator:
+    """Equals ``torch.Generator().manual_seed(seed)`` on a CPU, 32 bits at a time.
+
+    A seed may be negative.
+    """
+
+    def __init__(self, seed: int) -> None:
+        words = [seed & _MASK]
+        for i in range(1, _WORDS):
+            last = words[-1]
+            words.append((1812433253 * (last ^ (last >> 30)) + i) & _MASK)
+        self._random = Random()
+        self._random.setstate((3, (*words, _WORDS), None))
+
+    def words(self, count: int) -> Iterator[int]:
+        """Yield ``count`` numbers of 32 bits."""
+        while count > 0:
+            some = min(count, _BLOCK)
+            yield from self._block(some)
+            count -= some
+
+    def skip(self, count: int) -> None:
+        """Skip ``count`` numbers."""
+        while count > 0:
+            some = min(count, _BLOCK)
+            self._random.getrandbits(32 * some)
+            count -= some
+
+    def _block(self, count: int) -> "array[int]":
+        # getrandbits fills words from the lowest on, each with one number of the generator.
+        block = array("I", bytes(0))
+        block.frombytes(self._random.getrandbits(32 * count).to_bytes(4 * count, "little"))
+        return block
+
+    def permutation(self, count: int) -> "array[int]":
+        """Return ``torch.randperm(count, generator=self)``. Raises ValueError above the 32-bit method's limit."""
+        if count > MOST_PERMUTED:
+            raise ValueError(f"{count} samples are too many: the order of up to {MOST_PERMUTED} is known")
+        order = array("I", range(count))
+        for i, word in enumerate(self.words(count - 1)):
+            j = i + word % (count - i)
+            order[i], order[j] = order[j], order[i]
+        return order
 
 
 class SamplerName(StrEnum):
-    """Whose order it is."""
+    """The sampler that defines the order."""
 
     TORCH_DISTRIBUTED = "torch-distributed"
     TORCH_SEQUENTIAL = "torch-sequential"
@@ -26,14 +77,14 @@ class SamplerName(StrEnum):
     STOKER_QUALITY_RATIO = "stoker-quality-ratio"
 
 
-# What is written in front of the name of a plug-in; and how such a name looks.
+# The prefix of a plug-in's name, and the form of the name.
 OF_A_PLUGIN = "plugin:"
 PLUGIN_NAME = "[a-z0-9]([a-z0-9._-]{0,38}[a-z0-9])?"
 
 
 @dataclass(frozen=True)
 class PluginSampler:
-    """A sampler whose order an order plug-in of this name knows."""
+    """A sampler whose order a plug-in of this name computes."""
 
     name: str
 
@@ -42,7 +93,7 @@ class PluginSampler:
 
 
 def sampler_named(text: str) -> SamplerName | PluginSampler:
-    """Return the sampler that is written so. Raises ValueError with a sentence."""
+    """Parse a sampler's name. Raises ValueError with a sentence."""
     name = text.removeprefix(OF_A_PLUGIN)
     if name != text:
         if re.fullmatch(PLUGIN_NAME, name) is None:
@@ -52,14 +103,14 @@ def sampler_named(text: str) -> SamplerName | PluginSampler:
         return SamplerName(text)
     except ValueError:
         known = ", ".join(SamplerName)
-        raise ValueError(f"{text!r:.60} is no sampler: one of {known}, or plugin:NAME") from None
+        raise ValueError(f"{text!r:.60} is not a sampler: use one of {known}, or plugin:NAME") from None
 
 
 class OrderOfEpoch(Protocol):
-    """Gives the numbers of the samples in the order of an epoch, 4 bytes each."""
+    """Returns the sample numbers in the order of an epoch, 4 bytes each."""
 
     def __call__(self, count: int, seed: int, epoch: int, dealing: Dealing = ALONE) -> "array[int]":
-        """Compute it. Blocks: a second for a million samples."""
+        """Compute the order. Blocks: a second for a million samples."""
         ...
 
 
@@ -67,10 +118,10 @@ class OrderOfEpoch(Protocol):
 class Sampler:
     """One sampler.
 
-    Where it ``reseeds``, the epoch is added to the seed, unless the job says that it is not; ``by_epoch``: the seed
-    stays, and the order follows from the epoch as well, which is the first one where the job says so. ``by_batches``:
-    ranks take turns by whole batches, not by samples. ``stateful``: the epoch's order follows from all epochs before.
-    ``seedless``: every seed and epoch has the same order. ``own_orders``: ranks do not share one order.
+    ``reseeds``: the epoch is added to the seed, unless the job disables it. ``by_epoch``: the order depends on a
+    constant seed and the epoch; the job can fix the epoch at 0. ``by_batches``: ranks take turns by whole batches.
+    ``stateful``: an epoch's order depends on all epochs before. ``seedless``: every seed and epoch has the same order.
+    ``own_orders``: each rank has a separate order.
     """
 
     order: OrderOfEpoch
@@ -83,14 +134,14 @@ class Sampler:
 
 
 def _torch_seeded(count: int, seed: int, epoch: int, dealing: Dealing = ALONE) -> "array[int]":
-    """Return ``randperm`` of a generator that is seeded for it: DistributedSampler, and Accelerate's sampler."""
+    """Return ``randperm`` of a newly seeded generator, as DistributedSampler and Accelerate's sampler do."""
     return TorchGenerator(seed).permutation(count)
 
 
 def _torch_generator(count: int, seed: int, epoch: int, dealing: Dealing = ALONE) -> "array[int]":
-    """Return what ``DataLoader(shuffle=True, generator=...)`` makes of a generator that was seeded once, at first.
+    """Return the order of ``DataLoader(shuffle=True, generator=...)`` with a generator that was seeded once.
 
-    Each epoch draws 64 bits for the seed of the workers, a permutation, and another one of which nothing is used.
+    Each epoch draws 64 bits for the workers' seed, a permutation, and another unused permutation.
     """
     generator = TorchGenerator(seed)
     generator.skip(epoch * (2 + 2 * max(0, count - 1)) + 2)
@@ -123,10 +174,10 @@ def _of_a_plugin(count: int, seed: int, epoch: int, dealing: Dealing = ALONE) ->
     raise ValueError("the order of a plug-in is not computed here: it is asked for, in a process of its own")
 
 
-# What is known of all samplers of plug-ins: they are told seed and epoch, and lay out what each rank reads in turns.
+# Common properties of plug-in samplers: they get seed and epoch, and lay out the ranks' reads in turns.
 _PLUGINS = Sampler(_of_a_plugin, by_epoch=True)
 
 
 def sampler_of(name: SamplerName | PluginSampler) -> Sampler:
-    """Return what is known of a sampler."""
+    """Return the properties of a sampler."""
     return _PLUGINS if isinstance(name, PluginSampler) else SAMPLERS[name]

@@ -5,12 +5,12 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from stoker_kube.service_account import ACCOUNT
+from stoker_kube.access.service_account import ACCOUNT
 from stoker_sidecar.agent.core.grants import HostFolder, parse_host_folders
 from stoker_sidecar.wire.access_protocol import is_cpu_share
-from stoker_sidecar.wire.cache_folder import FolderSpec, parse_folders
-from stoker_sidecar.wire.disk_floor import FLOOR_BYTES, FLOOR_INODES, DiskFloor
-from stoker_sidecar.wire.settings import AbsolutePath, Bytes, FloorSetting, LogLevel, ProcessSettings, setting
+from stoker_sidecar.wire.config.cache_folder import FolderSpec, parse_folders
+from stoker_sidecar.wire.config.disk_floor import FLOOR_BYTES, FLOOR_INODES, DiskFloor
+from stoker_sidecar.wire.config.settings import AbsolutePath, Bytes, FloorSetting, LogLevel, ProcessSettings, setting
 from stoker_tuning.frameworks.answers import parse_names
 
 
@@ -31,7 +31,7 @@ def _cpu_share(text: str) -> str:
 
 
 class AgentSettings(ProcessSettings):
-    """What the agent is told. Folders are as the host and this container both name them."""
+    """Settings of the agent. Folders have the same path on the host and in this container."""
 
     program: ClassVar[str] = "python -m stoker_sidecar.agent"
     about: ClassVar[str] = "The node's agent: Kubernetes, CSI and HTTP."
@@ -79,7 +79,7 @@ class AgentSettings(ProcessSettings):
     host_folder_grants: Annotated[tuple[HostFolder, ...], BeforeValidator(parse_host_folders)] = setting(
         "which namespaces may read which of STOKER_HOST_FOLDERS, as JSON", "[]"
     )
-    neighbours: Literal["Auto", "Off"] = setting(
+    peers: Literal["Auto", "Off"] = setting(
         "give other nodes what they are to have too and is here: Auto or Off", "Auto"
     )
     peer_uploads: Annotated[int, Field(ge=0, le=1024)] = setting(

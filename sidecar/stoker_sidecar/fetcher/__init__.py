@@ -1,1 +1,1 @@
-"""The fetcher process: what is here, what is wanted, and who brings it."""
+"""The fetcher process: the cached files, the wanted files, and the downloads."""

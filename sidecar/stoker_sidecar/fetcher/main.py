@@ -12,28 +12,27 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+from stoker_api.log_lines import log_to_stderr
 from stoker_sidecar.errors import CacheDiskFailed
-from stoker_sidecar.fetcher.confinement import confinement_of, end_when_outdated
-from stoker_sidecar.fetcher.context import NodeDependencies
-from stoker_sidecar.fetcher.core.lanes import Bounds
-from stoker_sidecar.fetcher.core.page_room import MemoryFigures
-from stoker_sidecar.fetcher.download.policy import KeepWhatCame, PolicyFactory
-from stoker_sidecar.fetcher.download.worker_pool import WorkerPool, default_workers
+from stoker_sidecar.fetcher.confinement import confinement_of, end_when_outdated, take_cpus
+from stoker_sidecar.fetcher.datasets.node_context import NodeDependencies
 from stoker_sidecar.fetcher.handoff_state import HandoffState
-from stoker_sidecar.fetcher.node import CacheNode, CacheSettings
-from stoker_sidecar.fetcher.own_cpus import take_cpus
-from stoker_sidecar.fetcher.page_cache import memory_now
-from stoker_sidecar.fetcher.pinning import PinSettings
-from stoker_sidecar.fetcher.scrub import ScrubSettings
+from stoker_sidecar.fetcher.node.cache_node import CacheNode, CacheSettings
+from stoker_sidecar.fetcher.node.pinning import PinSettings
+from stoker_sidecar.fetcher.node.scrub import ScrubSettings
+from stoker_sidecar.fetcher.pages.core.page_room import MemoryFigures
+from stoker_sidecar.fetcher.pages.memory_figures import hold
+from stoker_sidecar.fetcher.pages.page_cache import memory_now
 from stoker_sidecar.fetcher.server import Server
 from stoker_sidecar.fetcher.settings import FetcherSettings
-from stoker_sidecar.linux.confinement import Confinement
-from stoker_sidecar.linux.landlock import TcpAccess
-from stoker_sidecar.linux.memory import hold
+from stoker_sidecar.fetcher.sources.core.lanes import Bounds
+from stoker_sidecar.fetcher.sources.worker_pool import WorkerPool, default_workers
+from stoker_sidecar.linux.sandbox.confinement import Confinement
+from stoker_sidecar.linux.sandbox.landlock import TcpAccess
 from stoker_sidecar.store.connection import ConnectionSettings
-from stoker_sidecar.wire.disk_floor import DiskFloor
+from stoker_sidecar.wire.config.disk_floor import DiskFloor
 from stoker_sidecar.wire.heartbeat import Heartbeat
-from stoker_sidecar.worker.zygote import WorkerZygote
+from stoker_sidecar.worker.main import WorkerZygote
 
 _log = logging.getLogger("stoker.fetcher")
 # Threads that write to the disk: enough to keep it busy, few enough that their memory does not matter.
@@ -43,16 +42,15 @@ _DAY = 86400.0  # seconds
 
 def main(
     arguments: Sequence[str] | None = None,
-    policy: PolicyFactory = KeepWhatCame,
     memory: Callable[[], MemoryFigures] = memory_now,
 ) -> int:
     """Run the fetcher; return 0 after SIGTERM and 1 when no cache folder can be used."""
     settings = FetcherSettings.parse(sys.argv[1:] if arguments is None else arguments)
-    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    log_to_stderr(settings.log_level)
     heartbeat = Heartbeat(settings.heartbeat_fd)
     heartbeat.wait_to_begin()
-    choice = take_cpus(settings.cpus, settings.root)  # before there is a zygote or a thread, which run where this does
-    cache = cache_settings(settings, policy, choice.sentence)
+    choice = take_cpus(settings.cpus, settings.root)  # before a zygote or a thread starts, which inherit the CPUs
+    cache = cache_settings(settings, choice.sentence)
     hold()
     confinement = confinement_of(cache.folders, settings.socket, cache.connection, os.environ)
     if settings.confine == "Auto":
@@ -66,8 +64,8 @@ def main(
     return 0
 
 
-def cache_settings(settings: FetcherSettings, policy: PolicyFactory, cpus: str = "") -> CacheSettings:
-    """Say the same in the words of the cache."""
+def cache_settings(settings: FetcherSettings, cpus: str = "") -> CacheSettings:
+    """Convert the settings to those of the cache."""
     return CacheSettings(
         folders=settings.root,
         floor=DiskFloor(settings.floor_bytes, settings.floor_inodes),
@@ -81,12 +79,12 @@ def cache_settings(settings: FetcherSettings, policy: PolicyFactory, cpus: str =
             ca_bundle=settings.ca_bundle,
         ),
         bounds=Bounds(readahead_bytes=settings.readahead),
-        policy=policy,
         peers=settings.socket.parent,
-        neighbours=settings.neighbours == "Auto",
+        ask_peers=settings.peers == "Auto",
         last_files=settings.last_files == "Auto",
         pinning=PinSettings(settings.pinned_memory),
         cpus=cpus,
+        patience=settings.read_patience,
     )
 
 
@@ -116,7 +114,8 @@ async def _run(
     node = CacheNode(cache, outside)
     await node.open()
     await pool.open()
-    server = Server(node, settings.socket, HandoffState(settings.memory_fd))
+    handoff = HandoffState(settings.memory_fd)
+    server = Server(node, settings.socket, handoff)
     await server.start()
     _log.info("serving %s, cache in %s", settings.socket, ", ".join(map(str, cache.folders)))
     beside = [
@@ -128,6 +127,7 @@ async def _run(
         task.cancel()
     _log.info("stopping")
     await server.close()
+    handoff.close()
     await node.close()
     await pool.close()
 

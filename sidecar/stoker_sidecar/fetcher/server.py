@@ -4,35 +4,117 @@ import asyncio
 import errno
 import logging
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
+from typing import cast
 
-from stoker_sidecar.errors import InternalError, SidecarError
-from stoker_sidecar.fetcher.client_connection import ClientConnection
+from stoker_sidecar.errors import InternalError, ProtocolError, SidecarError
 from stoker_sidecar.fetcher.handoff_state import HandoffState
-from stoker_sidecar.fetcher.node import CacheNode
+from stoker_sidecar.fetcher.node.cache_node import CacheNode
+from stoker_sidecar.wire.config.ca_bundles import CaBundles
+from stoker_sidecar.wire.fetcher_hints import PageWindow, PrefetchWindow, ReuseHints, Tune
 from stoker_sidecar.wire.fetcher_protocol import (
-    Ahead,
+    MAX_LINE,
     Answered,
     Configure,
     Done,
     Failed,
     Follow,
-    Have,
+    InventoryQuery,
     Progress,
     Reach,
+    Reached,
     Read,
     Remove,
     Repaired,
     Reply,
-    Request,
-    Returning,
+    Served,
     Shares,
-    Tune,
-    Upcoming,
     Watch,
+    decode_request,
+    encode_reply,
 )
+from stoker_sidecar.wire.lines import LineBuffer
+
+_log_of_client_connection = logging.getLogger(__name__)
+
+
+class ClientConnection(asyncio.Protocol):
+    """A connection that a client has made. Each request is a task, which ends with the connection.
+
+    ``serve`` answers a request by ``send``; ``opened`` and ``closed`` are called with this connection.
+    """
+
+    def __init__(
+        self,
+        serve: Callable[["ClientConnection", int, Served], Coroutine[None, None, None]],
+        opened: Callable[["ClientConnection"], None],
+        closed: Callable[["ClientConnection"], None],
+    ) -> None:
+        self._serve = serve
+        self._opened = opened
+        self._closed = closed
+        self._lines = LineBuffer()
+        self._bundles = CaBundles()
+        self._requests: set[asyncio.Task[None]] = set()
+        self._writable = asyncio.Event()
+        self._writable.set()
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether nothing more can be sent."""
+        return self._transport.is_closing()
+
+    async def send(self, number: int, reply: Reply) -> None:
+        """Answer a request. Wait while the client does not read earlier answers."""
+        self._transport.write(encode_reply(number, reply))
+        if not self._writable.is_set():
+            await self._writable.wait()
+
+    def close(self) -> None:
+        """Cancel its requests, and close it when the answers are sent. Idempotent."""
+        for task in self._requests:
+            task.cancel()
+        self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See asyncio.Protocol."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol."""
+        try:
+            for line in self._lines.feed(data):
+                number, sent = decode_request(line)
+                request = self._bundles.received(sent)
+                if request is not None:
+                    self._begin(number, request)
+            if self._lines.waiting > MAX_LINE:
+                raise ProtocolError(f"a request has more than {MAX_LINE} bytes")
+        except ProtocolError as error:
+            _log_of_client_connection.warning("a connection is closed: %s", error)
+            self._transport.abort()
+
+    def pause_writing(self) -> None:
+        """See asyncio.BaseProtocol."""
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """See asyncio.BaseProtocol."""
+        self._writable.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio.Protocol."""
+        self.close()
+        self._closed(self)
+
+    def _begin(self, number: int, request: Served) -> None:
+        task = asyncio.create_task(self._serve(self, number, request))
+        self._requests.add(task)
+        task.add_done_callback(self._requests.discard)
+
 
 _log = logging.getLogger(__name__)
 _WATCH_PERIOD = 1.0  # seconds between two looks at the progress, unless there is news
@@ -58,7 +140,7 @@ class Server:
         self._looking: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Take up what an earlier process was told, then listen; a socket that it left is replaced."""
+        """Restore the state of an earlier process, then listen. Replace its socket."""
         for shares in self._handoff.shares:  # before anything is asked of a source
             await self._take_up(shares)
         await asyncio.gather(*map(self._take_up, self._handoff.requests))
@@ -74,7 +156,7 @@ class Server:
     async def _take_up(self, request: Configure | Shares) -> None:
         reply = await self._answer(request)
         if isinstance(reply, Failed):
-            _log.error("what an earlier fetcher was told waits for the agent: %s", reply.message)
+            _log.error("the configuration of the previous fetcher waits for the agent: %s", reply.message)
 
     async def close(self) -> None:
         """Stop listening, end all connections."""
@@ -85,10 +167,10 @@ class Server:
             await asyncio.wait([self._looking])
         for connection in self._connections:
             connection.close()
-        await asyncio.sleep(0)  # then they are gone, but for those that have not read what they were sent
+        await asyncio.sleep(0)  # then they are gone, except clients that have unread answers
         self._path.unlink(missing_ok=True)
 
-    async def _serve(self, connection: ClientConnection, number: int, request: Request) -> None:
+    async def _serve(self, connection: ClientConnection, number: int, request: Served) -> None:
         if isinstance(request, Watch):
             await self._watch(connection, number)
         elif isinstance(request, Follow):
@@ -101,10 +183,15 @@ class Server:
         try:
             return await self._do(request)
         except SidecarError as error:
-            return Failed(error.errno, error.message, error.reason)
+            return Failed(error.errno, self._named(request, error.message), error.reason)
         except Exception as error:  # noqa: BLE001 -- the boundary of a request: a bug must not leave a reader hanging
             _log.exception("unexpected error in %s", type(request).__name__)
             return Failed(errno.EIO, f"unexpected error: {error!r}", InternalError.reason)
+
+    def _named(self, request: Answered, sentence: str) -> str:
+        """Return the sentence of a failed read with its dataset: the FUSE server that logs it knows only a UID."""
+        name = self._node.name_of(request.uid) if isinstance(request, Read) else ""
+        return f"{name}: {sentence}" if name else sentence
 
     async def _do(self, request: Answered) -> Reply:
         match request:
@@ -121,16 +208,16 @@ class Server:
                 self._handoff.shared(request)
             case Tune():
                 self._node.tune(request)
-            case Ahead():
-                self._node.foresee(request)
-            case Returning():
-                self._node.foretell(request)
-            case Upcoming():
+            case PrefetchWindow():
+                self._node.prefetch(request)
+            case ReuseHints():
+                self._node.set_reuse_hints(request)
+            case PageWindow():
                 return self._node.bring(request)
-            case Have():
+            case InventoryQuery():
                 return await self._node.have_more(request)
             case Reach():
-                return await self._node.reach(request)
+                return Reached()
         return Done()
 
     async def _look_after(self) -> None:

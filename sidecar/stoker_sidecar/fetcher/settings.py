@@ -6,11 +6,12 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator
 
-from stoker_sidecar.fetcher.own_cpus import checked_cpus
+from stoker_sidecar.fetcher.confinement import checked_cpus
+from stoker_sidecar.fetcher.download.core.reader_patience import PATIENCE
 from stoker_sidecar.store.core.addresses import parse_networks
-from stoker_sidecar.wire.cache_folder import FolderSpec
-from stoker_sidecar.wire.disk_floor import FLOOR_BYTES, FLOOR_INODES, DiskFloor
-from stoker_sidecar.wire.settings import (
+from stoker_sidecar.wire.config.cache_folder import FolderSpec
+from stoker_sidecar.wire.config.disk_floor import FLOOR_BYTES, FLOOR_INODES, DiskFloor
+from stoker_sidecar.wire.config.settings import (
     Bytes,
     FloorSetting,
     LogLevel,
@@ -43,9 +44,9 @@ def _count(text: str) -> int | None:
 
 
 class FetcherSettings(ProcessSettings):
-    """What the fetcher is told.
+    """Settings of the fetcher.
 
-    Its cache folders and their limits, how it asks sources, and what its keeper gave it.
+    Its cache folders and their limits, its requests to sources, and the items from its keeper.
     """
 
     program: ClassVar[str] = "python -m stoker_sidecar.fetcher.main"
@@ -61,6 +62,7 @@ class FetcherSettings(ProcessSettings):
     scrub_days: float = setting("days between two checks of the files of a whole version; 0: never", "7")
     scrub_rate: Bytes = setting("bytes a second that such a check reads", "50Mi")
     read_timeout: float = setting("seconds that a source may be silent before a request is given up", "30")
+    read_patience: float = setting("seconds that a read waits for a source that fails for now", f"{PATIENCE:.0f}")
     sts_endpoint: Annotated[str | None, BeforeValidator(lambda text: text or None)] = setting(
         "URL of STS for web identity; none: the region's", ""
     )
@@ -85,7 +87,7 @@ class FetcherSettings(ProcessSettings):
     )
     pinned_memory: Bytes = setting("bytes that Datasets may keep in memory while they are mounted; 0: none", "0")
     readahead: Bytes = setting("bytes on their way that no reader has asked for yet; 0: none", "64Mi")
-    neighbours: Literal["Auto", "Off"] = setting(
+    peers: Literal["Auto", "Off"] = setting(
         "take from other nodes what they have and this one is to have too: Auto or Off", "Auto"
     )
     last_files: Literal["Auto", "Off"] = setting(

@@ -1,4 +1,4 @@
-"""The zygote of the fetchers: has imported what they and their workers need, and forks one at the keeper's order."""
+"""The zygote of the fetchers: imports their modules and those of their workers, and forks on the keeper's order."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ from stoker_sidecar.wire.zygote_orders import run_zygote
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Fork until the keeper closes its end of the orders; returns the exit code."""
-    with suppress(OSError):  # no such file: those who need it say so
+    with suppress(OSError):  # without the file, each user of it reports the error
         usual_tls_context(
             os.environ.get("AWS_CA_BUNDLE", "")
         )  # 50 ms of CPU that each new worker would take before its first request
@@ -23,12 +23,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _share_botocore() -> None:
-    """Import and read what credentials need that are no plain keys; the start of a mount with plain keys is without it.
+    """Load the botocore parts for credentials other than plain keys. Mounts with plain keys start without them.
 
     Once for all: 0.25 s of CPU that each new worker would take otherwise, and 25 MB that are shared.
     """
-    import stoker_sidecar.store.s3_boto  # noqa: F401 -- late, as said above
-    from stoker_sidecar.store.s3_descriptions import read_descriptions
+    import stoker_sidecar.store.buckets.s3_boto  # noqa: F401 -- late, as said above
+    from stoker_sidecar.store.buckets.s3_descriptions import read_descriptions
 
     read_descriptions()  # else the first client of each new worker waits for it
 

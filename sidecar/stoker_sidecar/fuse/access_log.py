@@ -1,4 +1,4 @@
-"""Counts a FUSE server's opens and reads, and tells the agent of them now and then. Costs a read less than 1 us."""
+"""Counts a FUSE server's opens and reads, and reports them to the agent in batches. Costs a read less than 1 us."""
 
 import logging
 import socket
@@ -12,18 +12,22 @@ from stoker_sidecar.linux import packets
 from stoker_sidecar.wire.access_protocol import FUSE, MOST_ROWS, AccessBatch, AccessRow
 
 _log = logging.getLogger("stoker.fs")
-# Seconds until a batch once something is read, as a phase is noticed a batch late; and where nothing is, as each idle
-# server wakes up so often.
+# Seconds until the next batch after a read, because a phase change is noticed one batch late; and without reads,
+# because each idle server wakes up at this interval.
 _SOON, _QUIET = 0.25, 1.0
 _KIND = socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK
 
 
 class AccessLog:
-    """What is read of one version. Counts nothing until the agent asks for it; ``run`` must be running."""
+    """The accesses of one version. ``run`` must be running.
+
+    It counts from the start, because a server may read its model once before the agent answers. The agent's answer
+    starts or stops counting. After the agent is lost, counting stops until the next agent requests it.
+    """
 
     def __init__(self, uid: str, digest: str) -> None:
         self._hello = {"op": "hello", "from": FUSE, "uid": uid, "digest": digest}
-        self.on = False
+        self.on = True
         self._begin(time.monotonic())
         self._reading = 0
         self._reading_since = 0.0
@@ -38,7 +42,7 @@ class AccessLog:
                 self._rows.append(AccessRow(time.monotonic(), ino, 0, 0, pid))
 
     def begin_read(self, ino: int, offset: int, length: int) -> bool:
-        """Count a read that begins; returns whether ``end_read`` is to be called when it ends."""
+        """Count the start of a read. Return True if ``end_read`` must be called at its end."""
         if not self.on:
             return False
         now = time.monotonic()
@@ -53,13 +57,13 @@ class AccessLog:
         return True
 
     def end_read(self) -> None:
-        """Note that a read was answered: readers wait while at least one is not."""
+        """Count the end of a read. Readers wait while at least one read is open."""
         self._reading -= 1
         if not self._reading:
             self._waited += time.monotonic() - self._reading_since
 
     def batch(self) -> AccessBatch:
-        """Return what was counted since the last batch."""
+        """Return the counts since the last batch."""
         now = time.monotonic()
         if self._reading:
             self._waited += now - self._reading_since
@@ -77,7 +81,7 @@ class AccessLog:
         self._rows: list[AccessRow] = []
 
     async def run(self, path: Path) -> None:
-        """Tell the agent at that socket, and the next one when it is gone, until cancelled."""
+        """Report to the agent at that socket, and reconnect after it is gone, until cancelled."""
         while True:
             with suppress(OSError, EOFError), socket.socket(socket.AF_UNIX, _KIND) as connection:
                 connection.connect(str(path))
@@ -87,18 +91,18 @@ class AccessLog:
             await trio.sleep(_QUIET)
 
     async def _converse(self, connection: socket.socket) -> None:
-        """Send batches while they are wanted. Raises OSError and EOFError when the agent is gone."""
+        """Send batches while the agent wants them. Raises OSError and EOFError when the agent is gone."""
         while True:
             with trio.move_on_after(_QUIET) as self._pause:
                 await trio.lowlevel.wait_readable(connection)
                 self._take(packets.receive(connection)[0])
                 continue
             if self.on:
-                with suppress(BlockingIOError):  # an agent that is busy: this batch is lost
+                with suppress(BlockingIOError):  # a busy agent: this batch is lost
                     packets.send(connection, self.batch().packet())
 
     def _hurry(self) -> None:
-        """Have the first access since the last batch told soon."""
+        """Report the first access since the last batch soon."""
         if self._pause is not None and not self._rows:
             self._pause.deadline = min(self._pause.deadline, trio.current_time() + _SOON)
 

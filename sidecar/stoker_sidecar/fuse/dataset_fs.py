@@ -1,7 +1,7 @@
-"""The read-only file system of one dataset version, with no kernel in it: names from the manifest, bytes from the disk.
+"""The read-only file system of one dataset version, without kernel code: names from the manifest, bytes from the disk.
 
-Bytes that are missing are asked of the fetcher and then read from where it says that they are. Never zeros for what is
-not there, never a mix of two versions: what cannot be read right is an FsError with the errno that the reader gets.
+The fetcher fetches missing bytes, and the file system reads them from the place in its answer. It never returns zeros
+for missing bytes or a mix of two versions. An unreadable file raises FsError with the errno for the reader.
 """
 
 import errno
@@ -21,12 +21,13 @@ from stoker_sidecar.version.manifest import Entry, Manifest
 from stoker_sidecar.wire.fetcher_protocol import ReadDone
 
 _log = logging.getLogger("stoker.fs")
-# Open files of the cache kept for the next read; a DataLoader's workers have a few dozen open at a time.
+# Cached open files for later reads. A DataLoader's workers have a few dozen open at a time.
 _DESCRIPTORS = 256
-# Entries kept in memory (about 400 B each, so 13 MB at most): an epoch in random order opens each file once, and to ask
-# SQLite takes as long as all else of an open.
+# Entries kept in memory (about 400 B each, 13 MB at most). An epoch in random order opens each file once, and a SQLite
+# query takes as long as the rest of an open.
 _ENTRIES = 32_768
-# A file may be dropped or moved between the fetcher's answer and our open; then it is asked again, this often at most.
+# A file may be dropped or moved between the fetcher's answer and the open. Then the request is retried, up to this
+# limit.
 _ATTEMPTS = 3
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
 NAME_MAX = 255
@@ -37,18 +38,18 @@ XATTR_VERSION = b"user.stoker.version"
 
 
 class Fetch(Protocol):
-    """Whoever brings missing bytes onto the disk: the node's fetcher."""
+    """Fetches missing bytes onto the disk: the node's fetcher."""
 
     async def fetch(self, ino: int, offset: int, length: int, *, doubt: bool = False) -> ReadDone:
-        """Return when the bytes are where the answer says. Raises FsError with the errno that the reader gets.
+        """Return when the bytes are at the place in the answer. Raises FsError with the errno for the reader.
 
-        ``doubt``: they could not be read where they were said to be, or where they should lie.
+        ``doubt`` means that they were not readable at the answered or expected place.
         """
         ...
 
 
 class Totals(NamedTuple):
-    """What statfs(2) tells of a version: ``files`` counts files and folders, ``size`` is in bytes."""
+    """A version's totals for statfs(2). ``files`` counts files and folders; ``size`` is in bytes."""
 
     files: int
     size: int
@@ -57,9 +58,9 @@ class Totals(NamedTuple):
 class DatasetFs:
     """The file system of one dataset version.
 
-    Names from ``manifest``, bytes from ``version_dir``, which holds tree/ and parts/. Inodes are the manifest's, so
-    that the next server of the same mount goes on with them. ``refused``: is called when a file may not be opened.
-    ``descriptors``: files kept open.
+    Names come from ``manifest``, bytes from ``version_dir``, which holds tree/ and parts/. Inodes are the manifest's,
+    so that the next server of the same mount continues with them. ``refused`` is called when a file may not be opened.
+    ``descriptors`` is the number of files kept open.
     """
 
     def __init__(
@@ -87,18 +88,18 @@ class DatasetFs:
         self._manifest.close()
 
     def forget(self, ino: int) -> None:
-        """Open the file anew at its next read: it was repaired."""
+        """Reopen the file at its next read, because it was repaired."""
         self._descriptors.forget(ino)
         self._packed.forget(ino)
 
     def lookup(self, parent: int, name: bytes) -> Entry | None:
-        """Find the child of that name; None when there is none. Raises FsError ENAMETOOLONG."""
-        if len(name) > NAME_MAX:  # FUSE itself takes four times as many bytes
+        """Find the child of that name, or None. Raises FsError ENAMETOOLONG."""
+        if len(name) > NAME_MAX:  # FUSE allows four times as many bytes
             raise FsError(errno.ENAMETOOLONG, f"a name of {len(name)} bytes was asked for: {NAME_MAX} are the most")
         return self._manifest.lookup(parent, name)
 
     def getattr(self, ino: int) -> Entry:
-        """Return the entry of an inode. Raises FsError ENOENT when the manifest does not have it."""
+        """Return the entry of an inode. Raises FsError ENOENT if the manifest does not have it."""
         entry = self._entry(ino)
         if entry is None:
             raise FsError(errno.ENOENT, f"inode {ino} is not in the manifest: the mount is of another version")
@@ -111,7 +112,7 @@ class DatasetFs:
         return ino
 
     def readdir(self, ino: int, after: int) -> Iterator[Entry]:
-        """List the children behind the offset ``after`` (0: from the start); a child's offset is its inode."""
+        """List the children after the offset ``after`` (0: from the start). A child's offset is its inode."""
         return self._manifest.children(ino, after)
 
     def open(self, ino: int, flags: int) -> int:
@@ -125,7 +126,7 @@ class DatasetFs:
     async def read(self, ino: int, offset: int, length: int) -> bytes:
         """Read bytes of the file, fewer than ``length`` only at its end.
 
-        Raises FsError; never returns what is not the file's.
+        Raises FsError; never returns other bytes than the file's.
         """
         entry = self.getattr(ino)
         length = min(length, entry.size - offset)
@@ -145,7 +146,7 @@ class DatasetFs:
         return Totals(info.files + info.directories, info.bytes)
 
     def listxattr(self, ino: int) -> tuple[bytes, ...]:
-        """Name the extended attributes; only files have some."""
+        """Return the names of the extended attributes. Only files have any."""
         entry = self.getattr(ino)
         if entry.is_dir:
             return ()
@@ -164,9 +165,9 @@ class DatasetFs:
         return (entry.etag if name == XATTR_ETAG else entry.version_id).encode()
 
     async def _read_whole(self, entry: Entry, offset: int, length: int) -> bytes | None:
-        """Read from the finished file in tree/, or its compressed copy; None when there is neither.
+        """Read from the complete file in tree/, or its compressed copy; None without either.
 
-        Raises OSError when it cannot be read.
+        Raises OSError if it cannot be read.
         """
         file = "tree/" + self._manifest.path_of(entry)
         try:
@@ -183,7 +184,10 @@ class DatasetFs:
         return None
 
     def _may_open(self, ino: int, file: str) -> bool:
-        """Tell whether to try: in a cold epoch most are not there, and an exception that says so costs 10 us more."""
+        """Return True if an open may succeed.
+
+        In a cold epoch most files are missing, and an exception costs 10 us more.
+        """
         return ino in self._descriptors or os.access(os.path.join(self._folder, file.encode()), os.F_OK)  # noqa: PTH118 -- bytes
 
     async def _read_packed(self, entry: Entry, file: str, offset: int, length: int) -> bytes:
@@ -195,27 +199,32 @@ class DatasetFs:
             raise
 
     async def _read_fetched(self, entry: Entry, offset: int, length: int, doubt: bool) -> bytes:
-        """Read where the fetcher says that the bytes are. What cannot be read there is asked for again, with doubt."""
+        """Read at the place in the fetcher's answer. Request unreadable bytes again, with doubt."""
         for _ in range(_ATTEMPTS):
             where = await self._ask(entry, offset, length, doubt)
-            # A whole file's descriptor serves the next reads without a question, wherever it lies.
+            # A whole file's descriptor serves the next reads without a request, wherever the file lies.
             key = entry.ino if where.place == "tree" else where.file
             try:
                 if where.place == "packed":
                     return await self._read_packed(entry, where.file, offset, length)
-                return await self._read_file(key, where.file, offset, length)
+                data = await self._read_file(key, where.file, offset, length, passes=where.place == "parts")
+                if where.place == "parts" and offset + length >= entry.size:
+                    self._descriptors.forget(key)  # an open file that was dropped still takes an inode
+                return data
             except OSError as error:
                 cause, doubt = error.strerror, True
         raise self._failed(entry, errno.EIO, f"the fetcher brought it, but it cannot be read: {cause}")
 
-    async def _read_file(self, key: Hashable, file: str, offset: int, length: int) -> bytes:
-        """Read exactly ``length`` bytes.
+    async def _read_file(self, key: Hashable, file: str, offset: int, length: int, *, passes: bool = False) -> bytes:
+        """Read exactly ``length`` bytes. ``passes`` means that the fetcher may drop and empty the file at any time.
 
-        Raises OSError, also when there are fewer; then the descriptor is not used again.
+        Raises OSError, also for fewer bytes. Then the descriptor is not used again.
         """
         try:
             with self._descriptors.borrow(key, lambda: self._open_in(file)) as fd:
                 data = await read_at(fd, offset, length)
+                if passes and os.fstat(fd).st_nlink == 0:  # the fetcher may have emptied it
+                    raise OSError(errno.ESTALE, "it was dropped")
             if len(data) < length:
                 raise OSError(errno.EIO, f"{len(data)} of {length} bytes at {offset} are in it")
         except OSError:

@@ -1,31 +1,43 @@
-"""Asks the node's fetcher for missing bytes, over its unix socket; a fetcher that restarts costs time, not errors."""
+"""Requests missing bytes and notices of repairs from the node's fetcher. A fetcher restart costs time, not errors."""
 
 import errno
 import itertools
 import logging
 import socket
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import trio
 
 from stoker_sidecar.errors import FsError, ProtocolError
-from stoker_sidecar.wire.fetcher_protocol import MAX_LINE, Failed, Read, ReadDone, Reply, decode_reply, encode_request
+from stoker_sidecar.wire.fetcher_protocol import (
+    MAX_LINE,
+    Failed,
+    Follow,
+    Read,
+    ReadDone,
+    Repaired,
+    Reply,
+    decode_reply,
+    encode_request,
+)
 from stoker_sidecar.wire.lines import LineBuffer
 
 _log = logging.getLogger("stoker.fs")
 _FIRST_PAUSE = 0.02
-_LONGEST_PAUSE = 0.05  # a fork of a fetcher takes 0.1 s; a try costs some microseconds
-# A restarted fetcher knows a dataset again as soon as the agent has told it; until then it answers EAGAIN.
+_LONGEST_PAUSE = 0.05  # a new fetcher forks in 0.1 s; a try costs a few microseconds
+# A restarted fetcher knows a dataset after the agent sends its orders. Until then it answers EAGAIN.
 _AGAIN_PAUSE = 0.1
-# The fetcher itself gives a request up in well under a minute; beyond this the fetcher is what does not work.
+# The fetcher gives up a request in well under a minute. Beyond this, the fetcher itself is broken.
 _DEADLINE = 120.0
 _RECEIVE = 64 * 1024  # bytes
 
 
 @dataclass
 class _Pending:
-    """A request that was not answered yet, as the line that asks it."""
+    """An unanswered request, as its encoded line."""
 
     line: bytes
     done: trio.Event = field(default_factory=trio.Event)
@@ -35,7 +47,8 @@ class _Pending:
 class FetchClient:
     """The FUSE server's connection to the fetcher, for one dataset version: a `Fetch`.
 
-    ``run`` must be running; requests wait while there is no connection. ``deadline``: seconds until a request fails.
+    ``run`` must be running. Requests wait while there is no connection. ``deadline`` is the seconds until a request
+    fails.
     """
 
     def __init__(self, path: Path, uid: str, digest: str, *, deadline: float = _DEADLINE) -> None:
@@ -46,13 +59,13 @@ class FetchClient:
         self._ids = itertools.count(1)
         self._pending: dict[int, _Pending] = {}
         self._connection: socket.socket | None = None
-        self._unsent = bytearray()  # that the connection had no room for
-        self._full = trio.Event()  # set when there is some
+        self._unsent = bytearray()  # bytes beyond the connection's buffer
+        self._full = trio.Event()  # set when there are unsent bytes
 
     async def fetch(self, ino: int, offset: int, length: int, *, doubt: bool = False) -> ReadDone:
-        """Ask for bytes, as `Fetch` says.
+        """Request bytes, as in `Fetch`.
 
-        EIO when the fetcher does not answer within the deadline, or does not know the version until then.
+        Raises EIO if the fetcher does not answer within the deadline, or does not know the version by then.
         """
         request = Read(self._uid, self._digest, ino, offset, length, doubt)
         said = "nothing"
@@ -87,7 +100,7 @@ class FetchClient:
                 raise FsError(errno.EIO, f"the fetcher answered a read with {type(other).__name__}")
 
     async def run(self) -> None:
-        """Connect, and again whenever the connection ends; what was not answered is asked again."""
+        """Connect, and reconnect whenever the connection ends. Resend unanswered requests."""
         pause = _FIRST_PAUSE
         while True:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as connection:
@@ -114,12 +127,12 @@ class FetchClient:
             nursery.cancel_scope.cancel()
 
     def _say(self, lines: bytes) -> None:
-        """Send at once what the connection has room for, as it mostly has: a task for it costs two turns of the loop.
+        """Send what fits into the connection's buffer, usually everything: a task would cost two turns of the loop.
 
-        A connection that has ended is noticed by who receives.
+        The receiver notices a closed connection.
         """
         if self._connection is None:
-            return  # it is asked once there is one
+            return  # sent after the next connect
         sent = 0
         if not self._unsent:
             try:
@@ -147,7 +160,7 @@ class FetchClient:
             self._full = trio.Event()
 
     async def _receive(self, connection: socket.socket) -> None:
-        """Take answers until the connection ends, or makes no sense any more."""
+        """Process answers until the connection ends or sends an invalid line."""
         buffer = LineBuffer()
         while True:
             await trio.lowlevel.wait_readable(connection)
@@ -160,20 +173,52 @@ class FetchClient:
             if not data or not all(map(self._answered, buffer.feed(data))):
                 return
             if buffer.waiting > MAX_LINE:
-                _log.error(
-                    "the fetcher at %s sent a line of more than %d bytes: connecting anew", self._socket, MAX_LINE
-                )
+                _log.error("the fetcher at %s sent a line of more than %d bytes: reconnecting", self._socket, MAX_LINE)
                 return
 
     def _answered(self, line: bytes) -> bool:
-        """Take one answer; False when the connection makes no sense any more."""
+        """Process one answer. Return False for an invalid line."""
         try:
             number, reply = decode_reply(line)
         except ProtocolError as error:
-            _log.error("%s: connecting anew", error)
+            _log.error("%s: reconnecting", error)
             return False
-        pending = self._pending.get(number)  # gone when its reader gave up
+        pending = self._pending.get(number)  # missing if its reader gave up
         if pending is not None:
             pending.reply = reply
             pending.done.set()
         return True
+
+
+# Seconds before a reconnect to a missing fetcher, which then resends all notices.
+_PAUSE = 1.0
+
+
+class RepairFollower:
+    """Follows the repairs of one version over the fetcher's socket; ``forget`` is called with each file's inode."""
+
+    def __init__(self, socket: Path, follow: Follow, forget: Callable[[int], Awaitable[None]]) -> None:
+        self._socket = socket
+        self._follow = follow
+        self._forget = forget
+
+    async def run(self) -> None:
+        """Connect, and reconnect whenever the connection ends."""
+        while True:
+            with suppress(OSError, trio.BrokenResourceError):
+                async with await trio.open_unix_socket(str(self._socket)) as stream:
+                    await stream.send_all(encode_request(0, self._follow))
+                    await self._listen(stream)
+            await trio.sleep(_PAUSE)
+
+    async def _listen(self, stream: trio.SocketStream) -> None:
+        buffer = LineBuffer()
+        async for data in stream:
+            for line in buffer.feed(data):
+                try:
+                    _, reply = decode_reply(line)
+                except ProtocolError as error:
+                    _log.error("%s: reconnecting", error)
+                    return
+                if isinstance(reply, Repaired):
+                    await self._forget(reply.ino)

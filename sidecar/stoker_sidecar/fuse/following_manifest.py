@@ -1,4 +1,4 @@
-"""A manifest that is opened again where its version went when its cache folder failed."""
+"""A manifest that is reopened in another cache folder after its folder fails and the version moves."""
 
 import errno
 import logging
@@ -16,21 +16,20 @@ from stoker_sidecar.wire.fetcher_protocol import Failed, Read, ReadDone, Reply, 
 
 _log = logging.getLogger("stoker.fs")
 _T = TypeVar("_T")
-# Seconds. Everything that this server is asked needs the manifest, so it waits here, and the kernel with it.
+# Seconds. Every request to this server needs the manifest, so the server and the kernel wait here.
 _PATIENCE = 20.0
 _AGAIN = 0.1
 
 
 class FollowingManifest:
-    """As much of a Manifest as a file system needs.
+    """The part of Manifest that a file system needs.
 
-    When its file is lost it is opened where ``locate`` says that it lies now.
-
-    ``locate`` blocks, and raises FetcherUnavailable. ``refused`` is called when it cannot be opened there, either.
+    If its file is lost, it is reopened at the place that ``locate`` returns. ``locate`` blocks, and raises
+    FetcherUnavailable. ``refused`` is called if it cannot be opened there either.
     """
 
     def __init__(self, path: Path, locate: Callable[[], Path], refused: Callable[[], object] = lambda: None) -> None:
-        """Open it. Raises ManifestInvalid when it is damaged at both places, FsError when it is nowhere."""
+        """Open it. Raises ManifestInvalid if both copies are damaged, FsError if there is none."""
         self._locate = locate
         self._refused = refused
         try:
@@ -40,18 +39,18 @@ class FollowingManifest:
 
     @property
     def info(self) -> ManifestInfo:
-        """Its totals."""
+        """The manifest's totals."""
         return self._manifest.info
 
     def entry(self, ino: int) -> Entry | None:
-        """Look an inode up, as Manifest does.
+        """Look up an inode, as Manifest does.
 
-        This and all below raise FsError EIO when the manifest can be read nowhere.
+        This and the methods below raise FsError EIO if no copy of the manifest can be read.
         """
         return self._ask(lambda manifest: manifest.entry(ino))
 
     def lookup(self, parent: int, name: bytes) -> Entry | None:
-        """Find the child of that name; None when there is none."""
+        """Find the child of that name, or None."""
         return self._ask(lambda manifest: manifest.lookup(parent, name))
 
     def path(self, ino: int) -> str:
@@ -59,13 +58,13 @@ class FollowingManifest:
         return self._ask(lambda manifest: manifest.path(ino))
 
     def path_of(self, entry: Entry) -> str:
-        """Return the path of an entry at hand below the root."""
+        """Return the path of a known entry below the root."""
         return self._ask(lambda manifest: manifest.path_of(entry))
 
     def children(self, ino: int, after: int = 0) -> Iterator[Entry]:
-        """List children behind ``after``.
+        """List children after ``after``.
 
-        When the manifest has to be opened anew, go on behind the last child that was given.
+        If the manifest must be reopened, continue after the last yielded child.
         """
         rows = self._manifest.children(ino, after)
         while True:
@@ -109,7 +108,7 @@ class FollowingManifest:
 
 
 def locate_manifest(socket_path: Path, uid: str, digest: str) -> Path:
-    """Ask the fetcher where the version lies. Blocks. Raises FetcherUnavailable with what it said last."""
+    """Ask the fetcher for the place of the version. Blocks. Raises FetcherUnavailable with its last answer."""
     deadline, said = monotonic() + _PATIENCE, "nothing"
     ask = partial(_ask, socket_path, Read(uid, digest, ROOT_INO, 0, 0, doubt=True))
     while monotonic() < deadline:

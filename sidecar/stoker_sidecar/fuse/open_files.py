@@ -1,4 +1,4 @@
-"""Files of the cache disk that are kept open, and reads from them that hold up no other reader."""
+"""Cached open files of the cache disk, and reads from them that do not block other readers."""
 
 import errno
 import os
@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 import trio
 
-# RWF_NOWAIT fails like this where bytes are not in memory, and where the file system does not know the flag.
+# Errors of RWF_NOWAIT for bytes outside memory, and on file systems without support for the flag.
 _NOT_NOW = (errno.EAGAIN, errno.EOPNOTSUPP, errno.EINVAL)
 
 
 class _Descriptor:
-    """An open file, how many read it now, and whether it is still kept for the next reader."""
+    """An open file, the number of its readers, and whether it stays cached."""
 
     __slots__ = ("fd", "kept", "readers")
 
@@ -24,9 +24,9 @@ class _Descriptor:
 
 
 class Descriptors:
-    """A bounded set of open files: the least recently used is closed first, and none while it is being read.
+    """A bounded set of open files. The least recently used is closed first, but never during a read.
 
-    It keeps at most ``capacity`` descriptors, plus those in use. For one event loop; not for threads.
+    It keeps at most ``capacity`` descriptors, plus those in use. For one event loop; not thread-safe.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -34,14 +34,14 @@ class Descriptors:
         self._open: OrderedDict[Hashable, _Descriptor] = OrderedDict()
 
     def __contains__(self, key: Hashable) -> bool:
-        """Tell whether a descriptor is kept under ``key``."""
+        """Return True if a descriptor is cached under ``key``."""
         return key in self._open
 
     @contextmanager
     def borrow(self, key: Hashable, opener: Callable[[], int]) -> Iterator[int]:
-        """Yield the descriptor kept under ``key``.
+        """Yield the descriptor under ``key``.
 
-        ``opener`` makes it when there is none, and its errors pass through.
+        ``opener`` opens it if needed, and its errors pass through.
         """
         descriptor = self._open.get(key)
         if descriptor is None:
@@ -57,14 +57,14 @@ class Descriptors:
                 self._close_idle(descriptor)
 
     def forget(self, key: Hashable) -> None:
-        """Close what is kept under ``key``, if anything, when its readers are done."""
+        """Close the descriptor under ``key``, if any, after its last reader."""
         descriptor = self._open.pop(key, None)
         if descriptor is not None:
             descriptor.kept = False
             self._close_idle(descriptor)
 
     def close(self) -> None:
-        """Close all; those in use when their readers are done."""
+        """Close all descriptors; those in use after their last reader."""
         while self._open:
             self._drop_oldest()
 
@@ -84,9 +84,9 @@ class Descriptors:
 
 
 async def read_at(fd: int, offset: int, length: int) -> bytes:
-    """Read ``length`` bytes from ``offset``, fewer only where the file ends. Raises OSError.
+    """Read ``length`` bytes from ``offset``, fewer only at the end of the file. Raises OSError.
 
-    At once when they are in the page cache, else in a thread, so that other requests go on.
+    Bytes in the page cache are read at once, others in a thread, so that other requests continue.
     """
     if is_in_memory(fd, offset, length):
         data = os.pread(fd, length, offset)
@@ -96,12 +96,10 @@ async def read_at(fd: int, offset: int, length: int) -> bytes:
 
 
 def is_in_memory(fd: int, offset: int, length: int) -> bool:
-    """Tell by its first and last byte whether a span is in the page cache: 1 us.
+    """Check if a span is in the page cache by its first and last byte: 1 us.
 
-    What lies between was read with them, or costs one short wait.
-
-    Reading it all with RWF_NOWAIT is surer and costs half as much again: the buffer must be made, and cleared,
-    beforehand.
+    The bytes between were read with them, or cost one short wait. Reading everything with RWF_NOWAIT is more reliable
+    but costs half as much again, because the buffer must be allocated and cleared first.
     """
     byte = bytearray(1)
     try:
@@ -113,7 +111,7 @@ def is_in_memory(fd: int, offset: int, length: int) -> bool:
 
 
 def _read_fully(fd: int, offset: int, length: int) -> bytes:
-    """Read until nothing comes: pread(2) may stop early on a signal or at a limit of the file system."""
+    """Read until the end: pread(2) may stop early on a signal or at a limit of the file system."""
     parts = []
     while length > 0:
         part = os.pread(fd, length, offset)

@@ -1,4 +1,4 @@
-"""Reads files of which the cache has a compressed copy, frame by frame, in a bounded amount of memory."""
+"""Reads files with compressed copies in the cache, frame by frame, in a bounded amount of memory."""
 
 import os
 import threading
@@ -11,16 +11,16 @@ from stoker_sidecar.fuse.open_files import Descriptors, is_in_memory
 from stoker_sidecar.version.packed_copy import read_frame, read_table
 from stoker_sidecar.version.seekable import FRAME
 
-# Copies that are kept open. A table takes 64 KiB for the largest file, and 64 bytes a megabyte.
+# Copies kept open. A table takes 64 KiB for the largest file, and 64 bytes per megabyte.
 _OPEN = 64
-# Frames of which a reader took a part: 4 MiB in all. Who reads in order takes whole ones, which are not kept.
+# Cached frames that were read in part: 4 MiB in total. Sequential readers take whole frames, which are not cached.
 _FRAMES = 32
-# As much is unpacked without a thread, when it is in the page cache: a tenth of a millisecond.
+# Files up to this size are unpacked without a thread if they are in the page cache: a tenth of a millisecond.
 _AT_ONCE = 64 * 1024
 
 
 class PackedFiles:
-    """The compressed copies that are read now. For one event loop, whose threads do what takes long."""
+    """The open compressed copies. For one event loop, with threads for slow work."""
 
     def __init__(self) -> None:
         self._descriptors = Descriptors(_OPEN)
@@ -30,15 +30,15 @@ class PackedFiles:
 
     @property
     def kept_bytes(self) -> int:
-        """Return the bytes of the frames that are kept."""
+        """Return the bytes of cached frames."""
         with self._lock:
             return sum(map(len, self._frames.values()))
 
     async def read(self, path: bytes, ino: int, size: int, offset: int, length: int) -> bytes:
         """Read bytes of the file ``ino`` of ``size`` bytes from its copy at ``path``.
 
-        ``length``: not past the end. Raises OSError, FileNotFoundError where there is no copy; never returns other
-        bytes than the file's.
+        ``length`` must not exceed the end. Raises OSError, FileNotFoundError without a copy. Never returns other bytes
+        than the file's.
         """
         try:
             with self._descriptors.borrow(ino, lambda: self._open(path, ino)) as fd:
@@ -50,7 +50,7 @@ class PackedFiles:
             raise
 
     def forget(self, ino: int) -> None:
-        """Open the copy anew at the next read."""
+        """Reopen the copy at the next read."""
         self._descriptors.forget(ino)
         with self._lock:
             self._drop(ino)
@@ -61,7 +61,7 @@ class PackedFiles:
 
     def _open(self, path: bytes, ino: int) -> int:
         with self._lock:
-            self._drop(ino)  # it may have been made anew
+            self._drop(ino)  # it may have been replaced
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
 
     def _drop(self, ino: int) -> None:
@@ -70,7 +70,7 @@ class PackedFiles:
             del self._frames[key]
 
     def _read(self, fd: int, ino: int, size: int, offset: int, length: int) -> bytes:
-        """Read, perhaps in a thread."""
+        """Read, possibly in a thread."""
         table, end, parts = self._table(fd, ino, size), offset + length, []
         for frame in range(offset // FRAME, -(-end // FRAME)):
             start = frame * FRAME

@@ -1,1 +1,1 @@
-"""The keeper, PID 1 of the sidecar: holds the FUSE mounts, keeps the others alive. Standard library only."""
+"""The keeper, PID 1 of the sidecar: holds the FUSE mounts and supervises the other processes. Standard library only."""

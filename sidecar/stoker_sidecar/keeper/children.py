@@ -1,4 +1,4 @@
-"""Reaps child processes (and orphans, as PID 1 must) and starts them again when they end or hang."""
+"""Reaps child processes (and orphans, as PID 1 must), and restarts them when they end or hang."""
 
 import asyncio
 import logging
@@ -19,9 +19,9 @@ def _now() -> float:
 
 
 class Reaper:
-    """The one place where the keeper waits for its children: they end, or are stopped (SIGSTOP) and then killed.
+    """The single place where the keeper waits for its children. It kills a child that was stopped (SIGSTOP).
 
-    Must be installed on the running loop before the first child starts.
+    Install it on the running loop before the first child starts.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,10 @@ class Reaper:
         asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self._reap)
 
     def ended(self, pid: int) -> "asyncio.Future[int]":
-        """Return the future exit code of ``pid`` (negative: the signal). To be called in the step that started it."""
+        """Return the future exit code of ``pid`` (negative: the signal).
+
+        Call it in the step that started the process.
+        """
         return self._waiting.setdefault(pid, asyncio.get_running_loop().create_future())
 
     def _reap(self) -> None:
@@ -44,21 +47,21 @@ class Reaper:
                 if os.WIFSTOPPED(status):
                     self._end_stopped(pid)
                     continue
-                future = self._waiting.pop(pid, None)  # an orphan that fell to PID 1 has none
+                future = self._waiting.pop(pid, None)  # an orphan adopted by PID 1 has none
                 if future is not None and not future.done():
                     future.set_result(os.waitstatus_to_exitcode(status))
 
     def _end_stopped(self, pid: int) -> None:
-        """Kill a child that someone has stopped: others wait for it, and nobody can know for how long."""
+        """Kill a stopped child: other processes wait for it, possibly forever."""
         if pid in self._waiting:
             _log.error("the child %d was stopped (SIGSTOP): it is killed, and another takes its place", pid)
             end(pid, signal.SIGKILL)
 
 
 class Child:
-    """One process that is kept running: started as ``prepare()`` says, and again with backoff until ``stop``.
+    """One supervised process: started with ``prepare()``, and restarted with backoff until ``stop``.
 
-    ``until`` is awaited before each start; ``on_ready`` is called at the first heartbeat of each incarnation.
+    ``until`` is awaited before each start. ``on_ready`` is called at the first heartbeat of each run.
     """
 
     def __init__(
@@ -81,7 +84,7 @@ class Child:
         self._policy = policy
         self._spawn = spawn
         self._until = until
-        self.ready = asyncio.Event()  # its first heartbeat was heard
+        self.ready = asyncio.Event()  # set after its first heartbeat
         self._on_ready = on_ready
         self._alive_since: float | None = None
         self._watchdog: Watchdog | None = None
@@ -90,14 +93,14 @@ class Child:
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Start it, and keep it running in a task; or let it begin, if it was made to wait."""
+        """Start it and keep it running in a task, or release it from ``make_ready``'s wait."""
         self._may_begin = True
         if self._watchdog is not None:
             self._watchdog.line.let_begin()
         self.make_ready()
 
     def make_ready(self) -> None:
-        """Start it already, to import what it needs and to wait for ``begin``."""
+        """Start it early: it imports its modules and waits for ``begin``."""
         if self._task is None:
             self._task = asyncio.create_task(self._keep_running(), name=self.name)
 
@@ -151,11 +154,11 @@ class Child:
         self.kill()
 
     def kill(self) -> None:
-        """End this incarnation; the next one follows."""
+        """End this run; the next one follows."""
         end(self.pid, signal.SIGKILL)
 
     async def stop(self, grace: float) -> None:
-        """End it: SIGTERM, after ``grace`` seconds SIGKILL. 0: SIGKILL at once. Returns when it is gone."""
+        """End it: SIGTERM, and SIGKILL after ``grace`` seconds. 0: SIGKILL at once. Return when it has ended."""
         self._stopping.set()
         if self._task is None:
             return

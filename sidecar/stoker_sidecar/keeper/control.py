@@ -1,4 +1,4 @@
-"""The keeper's socket: one JSON object a line in, one out, in any order; "id" is echoed."""
+"""The keeper's socket: one JSON object per line in each direction, in any order; "id" is echoed."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ Reply = dict[str, Any]
 
 
 def parse_version(request: dict[str, Any], mount_root: Path) -> ServedVersion:
-    """Read the version that a `serve` request names. Pure. Raises ServeError with the offending value."""
+    """Parse the version of a `serve` request. Pure. Raises ServeError with the offending value."""
     uid, digest = parse_key(request)
     paths = {name: Path(str(request.get(name, ""))) for name in ("manifest", "version_dir", "mountpoint")}
     for name, path in paths.items():
@@ -30,7 +30,7 @@ def parse_version(request: dict[str, Any], mount_root: Path) -> ServedVersion:
 
 
 def parse_key(request: dict[str, Any]) -> tuple[str, str]:
-    """Read (uid, digest) of a request. Pure. Raises ServeError with the offending value."""
+    """Parse (uid, digest) of a request. Pure. Raises ServeError with the offending value."""
     values = [str(request.get(name, "")) for name in ("uid", "digest")]
     for name, value in zip(("uid", "digest"), values, strict=True):
         if _NAME.fullmatch(value) is None:
@@ -42,12 +42,12 @@ def _private_socket(path: Path) -> socket.socket:
     path.unlink(missing_ok=True)
     bound = socket.socket(socket.AF_UNIX)
     bound.bind(str(path))
-    path.chmod(0o600)  # nobody can connect before listen(), which comes later
+    path.chmod(0o600)  # no client can connect before listen(), which comes later
     return bound
 
 
 class ControlSocket:
-    """The keeper's socket: answers `serve`, `release` and `list` for the agent of the same pod."""
+    """The keeper's socket: answers `serve`, `release` and `list` from the pod's agent."""
 
     def __init__(self, servers: FuseServers, children: Callable[[], list[Reply]], mount_root: Path) -> None:
         self._servers = servers
@@ -56,7 +56,7 @@ class ControlSocket:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def listen(self, path: Path) -> asyncio.Server:
-        """Serve on ``path``, for this user alone. Raises OSError."""
+        """Serve on ``path``, only for this user. Raises OSError."""
         return await asyncio.start_unix_server(self._connected, sock=_private_socket(path))
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

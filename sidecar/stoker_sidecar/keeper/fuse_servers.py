@@ -1,4 +1,4 @@
-"""The FUSE servers of this node: one for each mounted dataset version, each restarted on the descriptor it left."""
+"""The FUSE servers of this node: one for each mounted dataset version, restarted on its predecessor's descriptor."""
 
 import asyncio
 import logging
@@ -12,18 +12,18 @@ from pathlib import Path
 from stoker_sidecar.errors import MountError, ServeError
 from stoker_sidecar.keeper.children import Child, Reaper
 from stoker_sidecar.keeper.watchdog import QUICK
-from stoker_sidecar.keeper.zygotes import FUSE_SERVERS, ZygotePair
-from stoker_sidecar.linux.fuse_device import InitializedMount, close_mount, open_mount
+from stoker_sidecar.keeper.zygotes import FUSE_SERVERS, Zygote
+from stoker_sidecar.linux.mounts.fuse_device import InitializedMount, close_mount, open_mount
 from stoker_sidecar.linux.spawn import Start, end
 
 _log = logging.getLogger("stoker.keeper")
 _READY_WITHIN = 20.0  # a server starts in 0.3 s; a node under memory pressure may take long
-_TRIES = 3  # a server that ended this often in a row will not come up by trying again
+_TRIES = 3  # a server that ended this often in a row will not come up
 
 
 @dataclass(frozen=True)
 class ServedVersion:
-    """One dataset version to serve: where its manifest and its bytes are, and where it is mounted."""
+    """One dataset version to serve: its manifest, its folder, and its mount point."""
 
     uid: str
     digest: str
@@ -34,7 +34,7 @@ class ServedVersion:
 
 @dataclass(frozen=True)
 class MountInTransfer:
-    """A mount that goes from one keeper to another. ``ready``: a server of the predecessor answered it."""
+    """A mount in transfer between keepers. ``ready`` means that a server of the predecessor answered it."""
 
     version: ServedVersion
     mount: InitializedMount
@@ -43,7 +43,7 @@ class MountInTransfer:
 
 @dataclass
 class FuseServer:
-    """One mount and the server process that answers it now. ``settled``: it is known whether one comes up."""
+    """One mount and its current server process. ``settled`` is set when the start has succeeded or failed."""
 
     version: ServedVersion
     mount: InitializedMount | None
@@ -56,9 +56,10 @@ class FuseServer:
 class FuseServers:
     """All FUSE mounts of the node and their servers, by (uid, digest).
 
-    ``run_as``: the servers' user (None: the keeper's own). ``folders``: the node's cache folders, which the servers may
-    read and nothing else (None: they are not confined). ``access_socket``: where they tell what is read
-    (None: nowhere).
+    ``run_as`` is the servers' user (None: the keeper's). ``folders`` are the cache folders, the only ones that the
+    servers may read (None: unconfined). ``access_socket`` is the socket for their access reports (None: no reports).
+    ``on_change`` is called after ``in_service()`` has changed. ``mount_again`` mounts a connection again that another
+    program unmounted.
     """
 
     def __init__(
@@ -70,8 +71,11 @@ class FuseServers:
         mount: Callable[[Path], InitializedMount] = open_mount,
         folders: Sequence[str] | None = None,
         access_socket: Path | None = None,
+        on_change: Callable[[], None] = lambda: None,
+        mount_again: Callable[[InitializedMount], None] = lambda mount: None,
     ) -> None:
-        self.zygotes = ZygotePair(FUSE_SERVERS, reaper, run_as)
+        self._mount_again = mount_again
+        self.zygote = Zygote(FUSE_SERVERS, reaper, run_as)
         self._reaper = reaper
         self._fetcher_socket = fetcher_socket
         self._run_as = run_as
@@ -79,14 +83,14 @@ class FuseServers:
         self._mount = mount
         self._folders = folders
         self._access_socket = access_socket
+        self._on_change = on_change
         self._served: dict[tuple[str, str], FuseServer] = {}
 
     async def serve(self, version: ServedVersion) -> None:
-        """Mount ``version`` and return when a server answers; again for the same version: just wait for that.
+        """Mount ``version`` and return when a server answers. A repeated call only waits, and mends the mount point.
 
-        One that was moved to another folder meanwhile is answered from there.
-
-        Raises MountError, and ServeError when no server came up in time (the mount is then taken away again).
+        A version that has moved to another folder is served from there. Raises MountError, and ServeError if no server
+        came up in time (the mount is then removed).
         """
         key = (version.uid, version.digest)
         served = self._served.get(key) or self._begin(version, self._mount(version.mountpoint))
@@ -98,15 +102,17 @@ class FuseServers:
             async with asyncio.timeout(_READY_WITHIN):
                 await served.settled.wait()
         if not served.ready:
-            if not served.was_ready:  # else others use the mount, and wait
+            if not served.was_ready:  # otherwise readers use the mount, and wait
                 await self.release(*key)
             raise _does_not_come_up(served)
+        if served.mount is not None:
+            self._mount_again(served.mount)
 
     @staticmethod
     def _move(served: FuseServer, version: ServedVersion) -> None:
-        """Have the next server look in another cache folder, where the version lies now, behind the same mount."""
+        """Make the next server use the version's new cache folder, behind the same mount."""
         served.version = version
-        if served.mount is not None and served.mount.can_resend:  # else its readers would be lost with the server
+        if served.mount is not None and served.mount.can_resend:  # otherwise its readers would be lost with the server
             end(served.child.pid, signal.SIGKILL)
 
     def _begin(self, version: ServedVersion, mount: InitializedMount) -> FuseServer:
@@ -119,19 +125,20 @@ class FuseServers:
                 self._reaper,
                 lambda: self._start(served),
                 QUICK,
-                spawn=self.zygotes.spawn,
-                until=self.zygotes.until_ready,
+                spawn=self.zygote.spawn,
+                until=self.zygote.until_ready,
                 on_ready=lambda: self._is_ready(served),
             ),
         )
         self._served[version.uid, version.digest] = served
         served.child.begin()
+        self._on_change()
         return served
 
-    @staticmethod
-    def _is_ready(served: FuseServer) -> None:
+    def _is_ready(self, served: FuseServer) -> None:
         served.ready = served.was_ready = True
         served.settled.set()
+        self._on_change()
 
     def _start(self, served: FuseServer) -> Start:
         served.ready = False
@@ -150,30 +157,31 @@ class FuseServers:
         if self._folders is not None:
             readable = {*self._folders, str(version.version_dir), str(version.manifest.parent)}
             arguments += [word for folder in sorted(readable) for word in ("--readable", folder)]
-        return self.zygotes.start(arguments, self._run_as, {"--fd": mount.fd})
+        return self.zygote.start(arguments, self._run_as, {"--fd": mount.fd})
 
     def _mount_to_answer(self, served: FuseServer) -> InitializedMount:
-        """Return the mount as it is, or a new one where the old cannot be answered any more.
+        """Return the current mount, or a new one if the old one cannot be answered.
 
-        That is so when the server ended well, which it does when the mount is gone; and before Linux 6.9, where the
-        requests that a dead server had taken are lost: ending the connection lets their readers fail instead of wait
-        for ever.
+        That is the case if the server ended well, which it does when the mount is gone. It is also the case before
+        Linux 6.9, where the requests of a dead server are lost: ending the connection lets their readers fail instead
+        of waiting forever.
         """
         child, mount = served.child, served.mount
         if mount is not None and (child.history.restarts == 0 or (mount.can_resend and child.last_code != 0)):
             return mount
         served.mount = None
         if mount is not None:
-            with suppress(MountError):  # someone else took it away: what we want
+            with suppress(MountError):  # already unmounted, as wanted
                 close_mount(mount)
         try:
             served.mount = self._mount(served.version.mountpoint)
         except MountError as error:
             raise OSError(error.errno, str(error)) from error
+        self._on_change()
         return served.mount
 
     async def release(self, uid: str, digest: str) -> None:
-        """Unmount and end the server; nothing to do when it is not served. Raises MountError."""
+        """Unmount and end the server. A version without one is no error. Raises MountError."""
         served = self._served.pop((uid, digest), None)
         if served is None:
             return
@@ -181,10 +189,11 @@ class FuseServers:
             if served.mount is not None:
                 close_mount(served.mount)
         finally:
+            self._on_change()
             await served.child.stop(grace=0)  # it has no state to save
 
     async def release_all(self) -> None:
-        """Release all: leave no mount of ours behind."""
+        """Release all, so that no Stoker mount stays behind."""
         for uid, digest in list(self._served):
             try:
                 await self.release(uid, digest)
@@ -192,31 +201,39 @@ class FuseServers:
                 _log.error("%s", error)
 
     async def stop_all(self) -> None:
-        """End the servers and leave their mount points as they are."""
+        """End the servers without touching their mount points."""
         await asyncio.gather(*(served.child.stop(grace=0) for served in self._served.values()))
 
     async def hand_over(self) -> list[MountInTransfer]:
-        """End the servers and forget them; the caller must answer or close the mounts that are returned.
+        """End the servers and forget them. The caller must answer or close the returned mounts.
 
-        Mounts that no other server could go on with (before Linux 6.9) are unmounted instead.
+        Mounts that no other server can continue (before Linux 6.9) are unmounted instead.
         """
+        await self.leave()
+        rows = self.in_service()
+        self._served.clear()
+        return rows
+
+    def in_service(self) -> list[MountInTransfer]:
+        """Return the mounts that another server can continue, with their descriptors, which stay open here."""
+        return [
+            MountInTransfer(served.version, served.mount, served.ready)
+            for served in self._served.values()
+            if served.mount is not None and served.mount.can_resend
+        ]
+
+    async def leave(self) -> None:
+        """End the servers, and leave the mounts to another keeper. Mounts that it cannot answer are unmounted."""
         for served in list(self._served.values()):
             if served.mount is None or not served.mount.can_resend:
                 with suppress(MountError):
                     await self.release(served.version.uid, served.version.digest)
-        rows = [
-            MountInTransfer(served.version, served.mount, served.ready)
-            for served in self._served.values()
-            if served.mount is not None
-        ]
         await self.stop_all()
-        self._served.clear()
-        return rows
 
     async def take_over(self, mounts: Iterable[MountInTransfer]) -> None:
-        """Answer mounts of the predecessor; returns when all that it could serve are answered. Raises ServeError.
+        """Answer mounts of the predecessor. Return when all mounts with a ready server are answered. Raises ServeError.
 
-        Versions that lay in memory of the other pod are not here: their mounts end, and the agent makes new ones.
+        Versions in the other pod's memory are missing here: their mounts end, and the agent creates new ones.
         """
         begun = [(self._begin(row.version, row.mount), row.ready) for row in mounts if _is_here(row)]
         needed = [served for served, was_ready in begun if was_ready]
@@ -228,7 +245,7 @@ class FuseServers:
                 raise _does_not_come_up(served)
 
     async def drop_all(self) -> None:
-        """End the servers and close the descriptors, without touching the mounts: another keeper holds them."""
+        """End the servers and close the descriptors without touching the mounts, which another keeper holds."""
         await self.stop_all()
         for served in self._served.values():
             if served.mount is not None:
@@ -236,7 +253,7 @@ class FuseServers:
         self._served.clear()
 
     def rows(self) -> list[dict[str, object]]:
-        """Return what `list` answers: one row a mount."""
+        """Return the answer to `list`: one row per mount."""
         return [
             {
                 "uid": served.version.uid,
@@ -251,7 +268,7 @@ class FuseServers:
 
 
 def _is_here(row: MountInTransfer) -> bool:
-    if os.access(row.version.manifest, os.F_OK):  # False also where a disk fails, on which Path.exists raises
+    if os.access(row.version.manifest, os.F_OK):  # False also on a failing disk, where Path.exists raises
         return True
     _log.warning("%s is not in this pod: the mount %s ends", row.version.manifest, row.mount.mountpoint)
     with suppress(MountError):  # someone else took it away: what we want
@@ -265,3 +282,10 @@ def _does_not_come_up(served: FuseServer) -> ServeError:
         f"the FUSE server of {version.uid} version {version.digest[:12]} does not come up (it ended {ends} times "
         f"in a row, {_READY_WITHIN:.0f} s at most were waited): the sidecar's log has its last words"
     )
+
+
+def close_mounts(mounts: Iterable[MountInTransfer]) -> None:
+    """Unmount mounts without a server."""
+    for row in mounts:
+        with suppress(MountError):  # already unmounted, as wanted
+            close_mount(row.mount)

@@ -8,8 +8,10 @@ from collections.abc import AsyncIterator
 
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.keeper.children import Reaper
+from stoker_sidecar.keeper.fuse_servers import close_mounts
+from stoker_sidecar.keeper.holder_link import take_back
 from stoker_sidecar.keeper.settings import KeeperSettings
-from stoker_sidecar.keeper.supervisor import Supervisor, close_mounts
+from stoker_sidecar.keeper.supervisor import Supervisor
 from stoker_sidecar.keeper.takeover.leader_lock import LeaderLock
 from stoker_sidecar.keeper.takeover.messages import PROTOCOL
 from stoker_sidecar.keeper.takeover.predecessor import Successor, TakeoverListener, complete_handoff, send_handoff
@@ -22,7 +24,7 @@ _PROBE_SECONDS = 5.0
 
 
 class KeeperLifecycle:
-    """One keeper from its start to its end: ``run`` returns when ``stopping`` is set.
+    """One keeper from start to end: ``run`` returns after ``stopping`` is set.
 
     Without a state folder there is no other keeper.
     """
@@ -34,7 +36,7 @@ class KeeperLifecycle:
         self._lock = LeaderLock(settings.state_dir, settings.identity) if settings.state_dir else None
 
     async def run(self) -> None:
-        """Wait and serve, in turns. Raises OSError and SidecarError when it cannot serve, and then holds nothing."""
+        """Wait and serve, in turns. Raises OSError and SidecarError if it cannot serve, and then holds nothing."""
         supervisor = Supervisor(self._settings, self._reaper)
         if self._lock is not None:
             self._lock.register()
@@ -46,8 +48,8 @@ class KeeperLifecycle:
         await supervisor.drop()
 
     async def _leadership(self) -> Handoff | None:
-        """Wait until this keeper is to serve the node; None: stopped before."""
-        if self._stopping.is_set():  # not even asked: the other keeper would begin to give way
+        """Wait until this keeper becomes the leader; None if it is stopped before."""
+        if self._stopping.is_set():  # send no request: the other keeper would start to give way
             return None
         if self._lock is None:
             return Handoff()
@@ -56,13 +58,19 @@ class KeeperLifecycle:
         async with probes_answered(self._settings.http_port):
             await asyncio.wait((stopped, received), return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
-        if received.done() and not self._stopping.is_set():
-            return received.result()
-        received.cancel()
-        return None
+        if not received.done() or self._stopping.is_set():
+            received.cancel()
+            return None
+        handoff, holder = received.result(), self._settings.holder_socket
+        if handoff.predecessor is None and holder is not None:
+            return await take_back(holder, self._settings.identity)
+        return handoff
 
     async def _serve(self, supervisor: Supervisor, handoff: Handoff) -> Handoff | None:
-        """Serve until another keeper takes over, or the end. Returns what is to be served again when nobody took it."""
+        """Serve until another keeper takes over, or the end.
+
+        Return the mounts to serve again after a failed handover.
+        """
         try:
             await supervisor.take_over(handoff.mounts, handoff.memory)
             if self._lock is not None:
@@ -97,7 +105,7 @@ class KeeperLifecycle:
         _log.info("another keeper takes over: stopping agent, fetcher and FUSE servers")
         mounts, memory = await supervisor.hand_over()
         if successor.protocol != PROTOCOL:
-            _log.warning("it speaks protocol %d, not %d: it has to mount anew", successor.protocol, PROTOCOL)
+            _log.warning("it speaks protocol %d, not %d: it must create new mounts", successor.protocol, PROTOCOL)
             close_mounts(mounts)
             mounts = []
         if await send_handoff(successor.connection, mounts, memory):
@@ -115,9 +123,9 @@ class KeeperLifecycle:
 
 @contextlib.asynccontextmanager
 async def probes_answered(port: int) -> AsyncIterator[None]:
-    """Answer the kubelet's probes in place of the agent while this keeper waits: alive, not ready.
+    """Answer the kubelet's probes instead of the agent while this keeper waits: alive, not ready.
 
-    A port that cannot be had is logged: the kubelet then starts the container anew, which is no harm.
+    An unavailable port is logged: the kubelet then restarts the container, which is harmless.
     """
     try:
         server = await asyncio.start_server(_answer_probe, port=port)

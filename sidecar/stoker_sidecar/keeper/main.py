@@ -1,4 +1,4 @@
-"""PID 1 of the sidecar: holds the FUSE mounts, and starts agent, fetcher and FUSE servers again when they end."""
+"""PID 1 of the sidecar: holds the FUSE mounts, and restarts agent, fetcher and FUSE servers when they end."""
 
 import asyncio
 import logging
@@ -8,27 +8,29 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from stoker_api.log_lines import log_to_stderr
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.keeper.children import Reaper
 from stoker_sidecar.keeper.lifecycle import KeeperLifecycle
+from stoker_sidecar.keeper.open_files import raise_open_files
 from stoker_sidecar.keeper.settings import KeeperSettings, parse
 from stoker_sidecar.linux.libc import adopt_orphans
 
 _log = logging.getLogger("stoker.keeper")
-# For the owner, and root: pods see what is bound for them, and no other user of the node has a way in.
+# For the owner and root: pods see only bound folders, and other users of the node have no access.
 _OURS = 0o700
-_OWN_CGROUP = Path("/sys/fs/cgroup")  # as a container sees it, in a cgroup namespace of its own
+_OWN_CGROUP = Path("/sys/fs/cgroup")  # as a container sees it in its cgroup namespace
 
 
 def prepare_folders(settings: KeeperSettings) -> None:
-    """Make the folders of sockets, mounts and caches.
+    """Create the folders of sockets, mounts and caches.
 
-    That of the sockets is sticky: fetcher and servers may add a socket there, but not replace the keeper's.
+    The sockets' folder is sticky: fetcher and servers may add a socket there, but not replace the keeper's.
     """
     settings.run_dir.mkdir(parents=True, exist_ok=True)
     settings.run_dir.chmod(0o1770)
     settings.mount_root.mkdir(parents=True, exist_ok=True)
-    if settings.state_dir is not None:  # a node's; else it is perhaps someone's own, so its mode stays
+    if settings.state_dir is not None:  # a node's folder; otherwise a person may own it, so its mode stays
         settings.mount_root.chmod(_OURS)
     for folder in settings.cache:
         _prepare_cache(Path(folder.path), settings.run_as)
@@ -39,7 +41,7 @@ def prepare_folders(settings: KeeperSettings) -> None:
 
 
 def _prepare_cache(folder: Path, owner: int | None) -> None:
-    """Make a cache folder. One that cannot be made is no reason to stop: the fetcher reports it and uses the others."""
+    """Create a cache folder. After an error the keeper continues: the fetcher reports it and uses the other folders."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(_OURS)
@@ -50,9 +52,9 @@ def _prepare_cache(folder: Path, owner: int | None) -> None:
 
 
 def _prepare_reports(folder: Path, group: int | None) -> None:
-    """Make the folder of the pods' report folders, in which only root makes any; its group is the listener's.
+    """Create the parent of the pods' report folders. Only root creates them; the group is the listener's.
 
-    Without it pods run and do not report.
+    Without it pods run but cannot report.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -64,13 +66,13 @@ def _prepare_reports(folder: Path, group: int | None) -> None:
 
 
 def end_one_process_at_a_time(cgroup: Path = _OWN_CGROUP) -> None:
-    """Have the kernel end one process, not the whole container with its mounts, when the container's memory is used up.
+    """Make the kernel kill one process, not the whole container with its mounts, at the container's memory limit.
 
-    Since Kubernetes 1.28 the kubelet asks for the opposite on cgroup v2 (memory.oom.group), which would take the keeper
-    too. One by one the largest goes first: a worker, the fetcher or the agent, each of which is started again.
+    Since Kubernetes 1.28 the kubelet requests the opposite on cgroup v2 (memory.oom.group), which would also kill the
+    keeper. One by one, the largest goes first: a worker, the fetcher or the agent, which is then restarted.
     """
     group = cgroup / "memory.oom.group"
-    if not group.exists():  # cgroup v1 knows no groups; the root, where no container is, has no such file
+    if not group.exists():  # cgroup v1 has no groups, and the root cgroup, without a container, has no such file
         return
     try:
         group.write_text("0")
@@ -79,7 +81,7 @@ def end_one_process_at_a_time(cgroup: Path = _OWN_CGROUP) -> None:
 
 
 async def run(settings: KeeperSettings) -> None:
-    """Serve until SIGTERM or SIGINT. Raises OSError and SidecarError when it cannot serve."""
+    """Serve until SIGTERM or SIGINT. Raises OSError and SidecarError if it cannot serve."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
@@ -92,9 +94,10 @@ async def run(settings: KeeperSettings) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command `stoker-sidecar`; returns the exit code."""
+    """Run the command `stoker-sidecar`. Return the exit code."""
     settings = parse(sys.argv[1:] if argv is None else argv)
-    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_to_stderr(settings.log_level)
+    raise_open_files()
     try:
         asyncio.run(run(settings))
     except (OSError, SidecarError) as error:

@@ -1,4 +1,4 @@
-"""The keeper's command line; each flag may also be set by the environment variable that its help names."""
+"""The keeper's command line. The environment variable in each flag's help sets the same value."""
 
 import argparse
 import os
@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker_api.log_lines import FORMAT as LOG_FORMAT
 from stoker_sidecar.wire.access_protocol import SOCKET, is_cpu_share
-from stoker_sidecar.wire.cache_folder import FolderSpec, parse_folders
-from stoker_sidecar.wire.plugins_protocol import ORDERS_SOCKET
+from stoker_sidecar.wire.config.cache_folder import FolderSpec, parse_folders
+from stoker_sidecar.wire.config.report_folders import REPORTS
 from stoker_sidecar.wire.plugins_protocol import SOCKET as ASKER_SOCKET
-from stoker_sidecar.wire.report_folders import REPORTS
 
-# The nobody-like user of the image: owns the cache, runs everything that touches the network or answers FUSE.
+# The image's unprivileged user: owns the cache, and runs all processes with network access or FUSE requests.
 _UNPRIVILEGED = 65532
-# Runs what others wrote, the plug-ins, and owns nothing.
+# Runs third-party plug-ins, and owns nothing.
 _ASKER = 65531
 _LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -38,52 +38,52 @@ class KeeperSettings:
     confine: bool
     reports_root: Path | None
     observe: bool
-    observe_trees: bool
     observer_cpu: str
     plugins: str
     order_plugins: str
     plugins_run_as: int | None
     pinned_memory: bool
+    holder_socket: Path | None
     log_level: str
     agent_command: tuple[str, ...]
     fetcher_command: tuple[str, ...]
 
     @property
     def keeper_socket(self) -> Path:
-        """Where the agent reaches the keeper."""
+        """The agent's socket to the keeper."""
         return self.run_dir / "keeper.sock"
 
     @property
     def reports_socket(self) -> Path:
-        """Where the agent reaches the report listener."""
+        """The agent's socket to the report listener."""
         return self.run_dir / "reports.sock"
 
     @property
     def fetcher_socket(self) -> Path:
-        """Where the agent and the FUSE servers reach the fetcher."""
+        """The socket of the agent and the FUSE servers to the fetcher."""
         return self.run_dir / "fetcher.sock"
 
     @property
     def access_socket(self) -> Path | None:
-        """Where the observer and the FUSE servers tell the agent of reads; None: they do not."""
+        """The socket for access reports of the observer and the FUSE servers to the agent; None: no reports."""
         return self.run_dir / SOCKET if self.observe else None
 
     @property
-    def asker_socket(self) -> Path:
-        """Where the agent asks framework plug-ins."""
-        return self.run_dir / ASKER_SOCKET
+    def reader_socket(self) -> Path:
+        """The agent's socket for reading files of versions."""
+        return self.run_dir / "reader.sock"
 
     @property
-    def order_asker_socket(self) -> Path:
-        """Where the agent asks order plug-ins."""
-        return self.run_dir / ORDERS_SOCKET
+    def asker_socket(self) -> Path:
+        """Where the agent asks plug-ins."""
+        return self.run_dir / ASKER_SOCKET
 
 
 def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="stoker-sidecar",
         description="Keeps the node's agent, fetcher and FUSE servers running, and FUSE mounts alive when one dies.",
-        epilog="What follows -- is passed to the agent.",
+        epilog=f"What follows -- is passed to the agent. {LOG_FORMAT}=json: all processes log in JSON.",
     )
 
     def flag(name: str, default: str, text: str) -> None:
@@ -104,12 +104,13 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("confine", "Auto", "hold fetcher and FUSE servers to the files that they need, by Landlock: Auto or Off")
     flag("reports", "Off", "listen to what pods report of their training: On or Off")
     flag("reports-root", "", "folder of the pods' report folders; empty: one in the state folder")
-    flag("observe", "Auto", "look at what pods read: Auto (where the kernel can), Fuse (of FUSE mounts alone) or Off")
+    flag("observe", "Auto", "observe what pods read: Auto (where the kernel can) or Off")
     flag("observer-cpu", "0.01", "share of a core that looking at native and overlay mounts may cost")
     flag("plugins", "", "names of the framework plug-ins that may be asked, by commas; empty: none")
     flag("order-plugins", "", "names of the order plug-ins that may be asked, by commas; empty: none")
     flag("plugins-run-as", str(_ASKER), "user and group id of plug-ins, that nobody else has; empty: the keeper's own")
     flag("pinned-memory", "0", "bytes that Datasets may keep in memory: if any, the fetcher is let lock memory")
+    flag("holder-socket", "", "socket of the process that holds the FUSE mounts while no keeper runs; empty: none")
     flag("log-level", "info", f"of keeper, fetcher and FUSE servers: one of {', '.join(_LOG_LEVELS)}")
     flag("agent-command", f"{python} -m stoker_sidecar.agent", "how the agent is started; empty: no agent")
     flag("fetcher-command", f"{python} -m stoker_sidecar.fetcher.main", "how the fetcher is started; empty: no fetcher")
@@ -118,7 +119,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
 
 
 def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> KeeperSettings:
-    """Read the command line, then the environment, then defaults. Exits with a sentence on a wrong setting."""
+    """Parse the command line, then the environment, then defaults. Exit with a sentence on an invalid setting."""
     parser = _parser(environment)
     options = parser.parse_args(argv)
     if options.on_exit not in ("unmount", "keep"):
@@ -131,8 +132,8 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> K
         parser.error(f"--reports {options.reports!r} must be On or Off")
     if options.reports == "On" and not options.state_dir and not options.reports_root:
         parser.error("--reports On needs a --state-dir, or a --reports-root: the pods' folders are in it")
-    if options.observe not in ("Auto", "Fuse", "Off"):
-        parser.error(f"--observe {options.observe!r} must be Auto, Fuse or Off")
+    if options.observe not in ("Auto", "Off"):
+        parser.error(f"--observe {options.observe!r} must be Auto or Off")
     if not is_cpu_share(options.observer_cpu):
         parser.error(f"--observer-cpu {options.observer_cpu!r} must be between 0.0001 and 1, such as 0.01")
     if not options.http_port.isdecimal():
@@ -143,6 +144,8 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> K
         parser.error(f"--plugins-run-as {options.plugins_run_as!r} must be a user id such as {_ASKER}")
     if options.log_level.lower() not in _LOG_LEVELS:
         parser.error(f"--log-level {options.log_level!r} must be one of {', '.join(_LOG_LEVELS)}")
+    if environment.get(LOG_FORMAT, "text") not in ("text", "json"):
+        parser.error(f"{LOG_FORMAT} is {environment[LOG_FORMAT]!r}: it must be text or json")
     try:
         cache = parse_folders(options.cache_root)
     except ValueError as error:
@@ -162,12 +165,12 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> K
         confine=options.confine == "Auto",
         reports_root=_reports_root(options) if options.reports == "On" else None,
         observe=options.observe != "Off" and bool(agent),
-        observe_trees=options.observe == "Auto",
         observer_cpu=options.observer_cpu,
         plugins=options.plugins if agent else "",
         order_plugins=options.order_plugins if agent else "",
         plugins_run_as=int(options.plugins_run_as) if options.plugins_run_as else None,
         pinned_memory=options.pinned_memory not in ("", "0"),
+        holder_socket=Path(options.holder_socket) if options.holder_socket else None,
         agent_command=tuple(agent + options.agent_arguments) if agent else (),
         fetcher_command=tuple(shlex.split(options.fetcher_command)),
     )

@@ -1,4 +1,4 @@
-"""Starts and ends all that runs under the keeper, in the right order, and keeps what the fetcher knows meanwhile."""
+"""Starts and ends all processes under the keeper in the right order, and keeps the fetcher's state between runs."""
 
 import asyncio
 import errno
@@ -11,41 +11,41 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from stoker_sidecar.errors import MountError
-from stoker_sidecar.keeper.asker import AskerSocket
+from stoker_sidecar.keeper.activation import ActivationSocket, asker_socket, reader_socket
 from stoker_sidecar.keeper.children import Child, Reaper
 from stoker_sidecar.keeper.control import ControlSocket
 from stoker_sidecar.keeper.fuse_servers import FuseServers, MountInTransfer
+from stoker_sidecar.keeper.holder_link import HolderLink
 from stoker_sidecar.keeper.settings import KeeperSettings
 from stoker_sidecar.keeper.watchdog import PROMPT
-from stoker_sidecar.keeper.zygotes import FETCHERS, ZygotePair
-from stoker_sidecar.linux.fuse_device import clear_dead_mounts, close_mount, open_mount
+from stoker_sidecar.keeper.zygotes import FETCHERS, Zygote
 from stoker_sidecar.linux.memory_locks import grant_limits
+from stoker_sidecar.linux.mounts.fuse_device import clear_dead_mounts, mount_again, open_mount
 from stoker_sidecar.linux.spawn import Spawn, Start
 
 _log = logging.getLogger("stoker.keeper")
-# Together below the 30 s that a kubelet grants by default.
+# Together below the default grace period of a kubelet, 30 s.
 _AGENT_GRACE = 12.0
 _FETCHER_GRACE = 6.0
-# Imports take a second on a quiet machine. What is not ready by then makes the gap of a takeover longer, no more.
+# Imports take a second on a quiet machine. A process that is not ready by then only prolongs a takeover.
 _READY_WITHIN = 15.0
 
 
 class StateMemory:
-    """A memory file, ``fd``, in which each fetcher leaves what it was told for the next one, through takeovers, too.
+    """A memory file, ``fd``, in which each fetcher leaves its orders for the next one, also across takeovers.
 
-    Never on a disk, as credentials lie in it, and gone with its keepers.
+    It is never on a disk, because it contains credentials, and it disappears with its keepers.
     """
 
     def __init__(self) -> None:
         self.fd = os.memfd_create("stoker-fetcher")
 
     def take(self, other: int) -> None:
-        """Copy what another one has, which is closed; while no fetcher uses either."""
+        """Copy another one's content, and close it. Call it while no fetcher uses either."""
         try:
             _copy(other, self.fd)
-        except OSError as error:  # no memory left: the agent tells the fetcher again
-            _log.warning("what the last fetcher knew is not taken over: %s", error)
+        except OSError as error:  # no memory left: the agent sends the fetcher its orders again
+            _log.warning("the last fetcher's state is lost: %s", error)
         finally:
             os.close(other)
 
@@ -57,9 +57,9 @@ class StateMemory:
 
 
 class Supervisor:
-    """All processes that run under the keeper, while it serves the node once.
+    """All processes under the keeper during one term of serving the node.
 
-    ``make_ready`` or not, ``take_over``, ``begin``, then ``end``, ``hand_over`` or ``drop``.
+    Call ``make_ready`` optionally, then ``take_over``, ``begin``, and finally ``end``, ``hand_over`` or ``drop``.
     """
 
     def __init__(self, settings: KeeperSettings, reaper: Reaper) -> None:
@@ -74,46 +74,46 @@ class Supervisor:
             mount,
             folders,
             settings.access_socket,
+            self._mounts_changed,
+            mount_again,
         )
         self._listening: asyncio.Server | None = None
         options = ["--socket", str(settings.fetcher_socket)]
         options += [word for folder in settings.cache for word in ("--root", str(folder))]
         options += ["--log-level", settings.log_level, *([] if settings.confine else ["--confine", "Off"])]
         self._memory = StateMemory()
+        self._holder: HolderLink | None = None
+        if settings.holder_socket is not None:
+            self._holder = HolderLink(settings.holder_socket, self._servers.in_service, self._memory.fd)
         fetcher = Start([*settings.fetcher_command, *options], settings.run_as, {"--memory-fd": self._memory.fd})
         agent = Start(settings.agent_command)
         self._reports = _report_listener(settings, reaper)
         self._agent = Child("agent", reaper, lambda: agent) if settings.agent_command else None
         self._observer = observer_child(settings, reaper, folders)
-        asker = partial(AskerSocket, reaper, run_as=settings.plugins_run_as, log_level=settings.log_level)
-        self._askers: dict[Path, AskerSocket] = {}
-        if settings.plugins:
-            self._askers[settings.asker_socket] = asker(names=settings.plugins)
-        if settings.order_plugins:
-            self._askers[settings.order_asker_socket] = asker(names=settings.order_plugins, orders=True)
+        self._on_demand = _on_demand(settings, reaper)
         self._fetcher = None
-        self._zygotes = [self._servers.zygotes]
+        self._zygotes = [self._servers.zygote]
         if settings.fetcher_command[: len(FETCHERS.program)] == FETCHERS.program:
-            zygotes = ZygotePair(FETCHERS, reaper, settings.run_as)
-            self._zygotes.append(zygotes)
+            zygote = Zygote(FETCHERS, reaper, settings.run_as)
+            self._zygotes.append(zygote)
             self._fetcher = Child(
                 "fetcher",
                 reaper,
                 lambda: fetcher,
                 PROMPT,
-                spawn=_lets_lock(zygotes.spawn) if settings.pinned_memory else zygotes.spawn,
-                until=zygotes.until_ready,
+                spawn=_lets_lock(zygote.spawn) if settings.pinned_memory else zygote.spawn,
+                until=zygote.until_ready,
             )
         elif settings.fetcher_command:
             self._fetcher = Child("fetcher", reaper, lambda: fetcher, PROMPT)
 
     async def make_ready(self) -> None:
-        """Start what takes long to import, and let it wait: readers of another keeper then hardly notice the change."""
+        """Start processes with long imports and let them wait, so that a takeover causes only a short pause."""
         children = [child for child in (self._agent, self._fetcher, self._reports) if child is not None]
         self._begin_zygotes()
         for child in children:
             child.make_ready()
-        waits = [child.ready.wait() for child in children] + [self._servers.zygotes.until_ready()]
+        waits = [child.ready.wait() for child in children] + [self._servers.zygote.until_ready()]
         with suppress(TimeoutError):
             async with asyncio.timeout(_READY_WITHIN):
                 await asyncio.gather(*waits)
@@ -121,23 +121,23 @@ class Supervisor:
     async def take_over(self, mounts: Sequence[MountInTransfer], memory: int | None) -> None:
         """Answer the mounts of the predecessor, or clear the node of dead ones.
 
-        ``memory``: what its fetcher knew; it is closed. Raises OSError and ServeError: then ``drop``.
+        ``memory`` is its fetcher's state; it is closed. Raises OSError and ServeError: then call ``drop``.
         """
         if memory is not None:
             self._memory.take(memory)
         self._begin_zygotes()
-        if mounts:  # of mounts whose descriptor we hold we must not ask whether they are dead
+        if mounts:  # a process that holds a mount's descriptor must not check if it is dead
             await self._servers.take_over(mounts)
         else:
             for target in clear_dead_mounts(self._settings.mount_root):
                 _log.info("cleared the mount %s that an earlier keeper left", target)
 
     async def begin(self) -> None:
-        """Start everything else. Raises OSError: then ``drop``."""
+        """Start all other processes. Raises OSError: then call ``drop``."""
         control = ControlSocket(self._servers, self._rows, self._settings.mount_root)
         self._listening = await control.listen(self._settings.keeper_socket)
-        for path, asker in self._askers.items():
-            asker.listen(path)
+        for path, activation in self._on_demand.items():
+            activation.listen(path)
         if self._agent is not None:
             self._agent.begin()
         if self._observer is not None:
@@ -146,26 +146,37 @@ class Supervisor:
             self._fetcher.begin()
         if self._reports is not None:
             self._reports.begin()
+        if self._holder is not None:
+            self._holder.begin()
+
+    def _mounts_changed(self) -> None:
+        if self._holder is not None:
+            self._holder.changed()
 
     def _begin_zygotes(self) -> None:
-        for pair in self._zygotes:
-            pair.begin()
+        for zygote in self._zygotes:
+            zygote.begin()
 
     def _rows(self) -> list[dict[str, Any]]:
-        zygotes = [child for pair in self._zygotes for child in pair.children]
+        zygotes = [zygote.child for zygote in self._zygotes]
         children = (self._agent, self._fetcher, self._observer, self._reports, *zygotes)
         rows = [
             {"name": child.name, "pid": child.pid, "restarts": child.history.restarts}
             for child in children
             if child is not None
         ]
-        askers = [{"name": one.name, "pid": one.pid, "restarts": 0} for one in self._askers.values()]
-        return rows + askers
+        return rows + [{"name": one.name, "pid": one.pid, "restarts": 0} for one in self._on_demand.values()]
 
     async def end(self) -> None:
-        """End everything: the agent first, since it uses all others; readers of FUSE mounts last."""
-        await self._stop_others()
-        if self._settings.unmount_on_exit:
+        """End everything: the agent first, because it uses all other processes; FUSE servers last.
+
+        The holder keeps the mounts for the keeper of the next pod. Without one they are unmounted.
+        """
+        held = self._holder is not None and self._holder.offer()
+        await self._stop_others(mounts_go_on=held)
+        if held:
+            await self._servers.leave()
+        elif self._settings.unmount_on_exit:
             await self._servers.release_all()
         else:
             await self._servers.stop_all()
@@ -173,39 +184,47 @@ class Supervisor:
     async def hand_over(self) -> tuple[list[MountInTransfer], int]:
         """End everything but the mounts, whose readers wait from here on.
 
-        Returns the mounts, which the caller must answer or close, and the descriptor of the fetcher's memory, which it
+        Return the mounts, which the caller must answer or close, and the descriptor of the fetcher's memory, which it
         must close.
         """
         memory = os.dup(self._memory.fd)
-        await self._stop_others()
+        await self._stop_others(mounts_go_on=True)
         return await self._servers.hand_over(), memory
 
     async def drop(self) -> None:
-        """End everything, and leave the mounts to the keeper that holds them as well."""
-        await self._stop_others()
+        """End everything, and leave the mounts to the keeper that also holds them."""
+        await self._stop_others(mounts_go_on=True)
         await self._servers.drop_all()
 
-    async def _stop_others(self) -> None:
-        if self._listening is not None:
-            self._listening.close()
+    async def _stop_others(self, *, mounts_go_on: bool) -> None:
+        """End all but the FUSE servers. ``mounts_go_on`` means that no further mount is released."""
+        if self._holder is not None:
+            self._holder.close()
+        if mounts_go_on:
+            self._stop_listening()
         if self._observer is not None:
             await self._observer.stop(grace=0)  # it has nothing to save
-        for asker in self._askers.values():
-            await asker.stop()
+        for activation in self._on_demand.values():
+            await activation.stop()
         async with asyncio.TaskGroup() as tasks:
-            for pair in self._zygotes:
-                tasks.create_task(pair.stop())
+            for zygote in self._zygotes:
+                tasks.create_task(zygote.stop())
             if self._agent is not None:
                 await self._agent.stop(_AGENT_GRACE)
+        self._stop_listening()  # by then an agent that unmounts has released its mounts
         if self._reports is not None:
             await self._reports.stop(0)  # it has nothing to lose
         if self._fetcher is not None:
             await self._fetcher.stop(_FETCHER_GRACE)
         self._memory.close()
 
+    def _stop_listening(self) -> None:
+        if self._listening is not None:
+            self._listening.close()
+
 
 def _lets_lock(spawn: Spawn) -> Spawn:
-    """Return what starts a process and lets it lock memory; no other process of the sidecar may."""
+    """Wrap a spawn function so that the process may lock memory. No other process of the sidecar may."""
 
     def started(start: Start) -> int:
         pid = spawn(start)
@@ -215,36 +234,42 @@ def _lets_lock(spawn: Spawn) -> Spawn:
     return started
 
 
+def _on_demand(settings: KeeperSettings, reaper: Reaper) -> dict[Path, ActivationSocket]:
+    """Return what the agent may have started, by the paths of the sockets."""
+    found: dict[Path, ActivationSocket] = {}
+    if settings.agent_command:
+        reader = reader_socket(reaper, settings.run_as, settings.log_level, confine=settings.confine)
+        found[settings.reader_socket] = reader
+    if settings.plugins or settings.order_plugins:
+        found[settings.asker_socket] = asker_socket(
+            reaper, settings.plugins, settings.order_plugins, settings.plugins_run_as, settings.log_level
+        )
+    return found
+
+
 def _report_listener(settings: KeeperSettings, reaper: Reaper) -> Child | None:
-    """Return the process that hears what pods report, where that is on: of its own, since they are hostile."""
+    """Return the process that receives pods' reports, if enabled. It is separate because pods may be hostile."""
     if settings.reports_root is None:
         return None
-    command = [sys.executable, "-m", "stoker_sidecar.reports.main", "--log-level", settings.log_level]
+    command = [sys.executable, "-m", "stoker_sidecar.helpers.reports.main", "--log-level", settings.log_level]
     command += ["--socket", str(settings.reports_socket), "--root", str(settings.reports_root)]
     start = Start([*command, *([] if settings.confine else ["--confine", "Off"])], settings.run_as)
     return Child("report listener", reaper, lambda: start)
 
 
 def observer_child(settings: KeeperSettings, reaper: Reaper, folders: Sequence[str] | None) -> Child | None:
-    """Return the process that looks at what pods read; None where nobody is to."""
-    if settings.access_socket is None or not settings.observe_trees:
+    """Return the process that observes pods' reads, or None if it is disabled."""
+    if settings.access_socket is None:
         return None
-    command = [sys.executable, "-m", "stoker_sidecar.observer.main", "--socket", str(settings.access_socket)]
+    command = [sys.executable, "-m", "stoker_sidecar.helpers.observer.main", "--socket", str(settings.access_socket)]
     command += ["--cpu", settings.observer_cpu, "--log-level", settings.log_level]
     command += [word for folder in folders or () for word in ("--readable", folder)]
     start = Start(command, settings.run_as)
     return Child("observer", reaper, lambda: start)
 
 
-def close_mounts(mounts: list[MountInTransfer]) -> None:
-    """Unmount what nobody serves any more."""
-    for row in mounts:
-        with suppress(MountError):  # someone else took it away: what we want
-            close_mount(row.mount)
-
-
 def _copy(source: int, target: int) -> None:
-    """Copy what lies between the holes, as the file is long and nearly empty."""
+    """Copy only the data between holes, because the file is long and nearly empty."""
     end = 0
     while (start := _next_data(source, end)) is not None:
         end = os.lseek(source, start, os.SEEK_HOLE)
@@ -258,4 +283,4 @@ def _next_data(fd: int, offset: int) -> int | None:
     except OSError as error:
         if error.errno != errno.ENXIO:
             raise
-        return None  # nothing but a hole to the end
+        return None  # only a hole to the end

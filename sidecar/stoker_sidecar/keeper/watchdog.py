@@ -1,4 +1,4 @@
-"""Decides when a child that ended is started again, and when one whose heartbeat has stopped is hung and killed."""
+"""Decides when an ended child is restarted, and when a child without heartbeats is hung and killed."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,33 +12,33 @@ _TICK = 1.0
 
 @dataclass(frozen=True)
 class RestartPolicy:
-    """How patient the keeper is with one kind of child.
+    """The keeper's restart limits for one kind of child.
 
-    A child that lived ``stable_after`` seconds has no history: its end is taken as the first, and answered at once.
-    ``longest_delay``: seconds between an end and the next start, at most; ``at_once``: so many ends in a row are
-    answered without a delay. ``silence``: seconds without a heartbeat after which a child that has sent one is killed;
-    ``first_heartbeat``: seconds that it has for its first one. None: for ever. One that
-    someone stops (SIGSTOP) is killed at once, whatever its kind.
+    A child that lived ``stable_after`` seconds has no history: its end counts as the first one. ``longest_delay`` is
+    the maximum seconds between an end and the next start. The first ``at_once`` ends in a row are restarted without a
+    delay. ``silence`` is the seconds without a heartbeat before a child that has sent one is killed.
+    ``first_heartbeat`` is the seconds allowed for its first one. None: no limit. A child stopped by SIGSTOP is killed
+    at once.
     """
 
     stable_after: float
     longest_delay: float
     at_once: int = 1
-    from_ready: bool = False  # life begins when the child says that it is ready, not when it is started
+    from_ready: bool = False  # lifetime starts with the first heartbeat, not with the process
     silence: int | None = None
     first_heartbeat: int | None = None
 
 
 # The agent: a minute-long outage of the API server must not make it spin. It may be busy for seconds (a garbage
-# collection), and the kubelet's own probe waits for 60 s before it ends the whole container.
+# collection), and the kubelet's probe waits 60 s before it ends the whole container.
 PATIENT = RestartPolicy(stable_after=10.0, longest_delay=10.0, at_once=3, silence=30)
 # The fetcher: readers of missing bytes wait. It may be busy with a listing of millions. 10 forks of it and its workers
-# are half a second of CPU.
+# cost half a second of CPU.
 PROMPT = RestartPolicy(stable_after=0.2, longest_delay=5.0, at_once=10, from_ready=True, silence=30)
-# FUSE servers: readers wait in the kernel meanwhile. One that was killed comes back at once however often it happens;
-# one that dies of its first request, which the kernel hands to the next one as well, does not take the CPU: 20 forks
-# are half a second of it. No step of theirs takes longer than a read of the disk, and to be killed costs nothing: the
-# kernel asks the next one again.
+# FUSE servers: readers wait in the kernel. A killed server restarts at once, however often it happens. A server that
+# dies of its first request, which the kernel resends to the next one, must not use up the CPU: 20 forks cost half a
+# second of it. No step takes longer than a disk read, and being killed costs nothing, because the kernel resends
+# requests.
 QUICK = RestartPolicy(
     stable_after=0.05,
     longest_delay=5.0,
@@ -51,7 +51,7 @@ QUICK = RestartPolicy(
 
 @dataclass(frozen=True)
 class RestartHistory:
-    """How often a child was started again: ``restarts`` ever, ``in_a_row`` without a stable run between them."""
+    """A child's restarts: ``restarts`` in total, ``in_a_row`` without a stable run in between."""
 
     restarts: int = 0
     in_a_row: int = 0
@@ -60,8 +60,8 @@ class RestartHistory:
 def after_end(history: RestartHistory, lived: float, policy: RestartPolicy) -> tuple[RestartHistory, float]:
     """Decide what follows the end of a child that lived ``lived`` seconds. Pure.
 
-    Returns its new history, and the seconds to wait before it is started again.
-    The first ends are answered at once, then after 0.1 s, doubling up to the policy's longest delay.
+    Return its new history, and the seconds before its restart. The first restarts are immediate, then after 0.1 s,
+    doubling up to the policy's longest delay.
     """
     if lived >= policy.stable_after:
         history = replace(history, in_a_row=0)
@@ -72,16 +72,16 @@ def after_end(history: RestartHistory, lived: float, policy: RestartPolicy) -> t
 
 @dataclass(frozen=True)
 class Silence:
-    """How long a child has sent no heartbeat, in ticks of the keeper, one a second.
+    """The time since a child's last heartbeat, in ticks of the keeper, one per second.
 
-    Ticks and no clock: while the keeper itself is stopped, with the whole container or the machine, nothing is counted.
+    Ticks instead of a clock: nothing is counted while the keeper, its container or the machine is stopped.
     """
 
     ticks: int = 0
     was_heard: bool = False
 
     def heard(self) -> "Silence":
-        """Return the silence after a heartbeat: none."""
+        """Return the silence after a heartbeat: zero."""
         return Silence(0, was_heard=True)
 
     def tick(self) -> "Silence":
@@ -89,15 +89,15 @@ class Silence:
         return replace(self, ticks=self.ticks + 1)
 
     def is_hung(self, policy: RestartPolicy) -> bool:
-        """Tell whether the policy's patience is at its end."""
+        """Return True if the silence exceeds the policy's limit."""
         limit = policy.silence if self.was_heard else policy.first_heartbeat
         return limit is not None and self.ticks > limit
 
 
 class Watchdog:
-    """Listens to the heartbeats of one running child, from ``begin`` to ``end``, on the event loop that runs.
+    """Monitors the heartbeats of one running child, from ``begin`` to ``end``, on the running event loop.
 
-    ``on_ready`` is called at the first heartbeat; ``on_hung`` at most once, when the policy's patience is at its end.
+    ``on_ready`` is called at the first heartbeat; ``on_hung`` at most once, when the policy's limit is exceeded.
     """
 
     def __init__(self, policy: RestartPolicy, on_ready: Callable[[], None], on_hung: Callable[[], None]) -> None:
@@ -109,7 +109,7 @@ class Watchdog:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """Listen: the child was started and has inherited its end of the line."""
+        """Start monitoring: the child has inherited its end of the line."""
         self.line.close_child_end()
         loop = asyncio.get_running_loop()
         loop.add_reader(self.line.fileno(), self._heard)
@@ -132,7 +132,7 @@ class Watchdog:
             self._timer = asyncio.get_running_loop().call_later(_TICK, self._tick)
 
     def end(self) -> None:
-        """Listen no more, and close the line."""
+        """Stop monitoring, and close the line."""
         if self._timer is not None:
             self._timer.cancel()
         if self.line.fileno() >= 0:

@@ -1,1 +1,1 @@
-"""The kernel: mounts, namespaces, processes, descriptors. Standard library only; knows no process of Stoker."""
+"""The kernel: mounts, namespaces, processes, descriptors. Standard library only; independent of Stoker's processes."""

@@ -1,4 +1,4 @@
-"""Opens what lies beneath a folder that another user owns, and follows no link there: openat2(2)."""
+"""Opens files beneath a folder of another user without following links there: openat2(2)."""
 
 import ctypes
 import errno
@@ -23,8 +23,8 @@ class _OpenHow(ctypes.Structure):
 def open_beneath(root: Path, path: Path, flags: int) -> int:
     """Open ``path``, which lies beneath ``root``, and return its descriptor.
 
-    Links are followed on the way to ``root``, which is the administrator's, and nowhere below it. Raises OSError: ELOOP
-    where there is one, EINVAL when ``path`` does not lie beneath.
+    Links are followed on the way to ``root``, which belongs to the administrator, but not below it. Raises OSError:
+    ELOOP for a link, EINVAL if ``path`` does not lie beneath.
     """
     below = os.fsencode(_below(root, path))
     folder = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -35,7 +35,10 @@ def open_beneath(root: Path, path: Path, flags: int) -> int:
 
 
 def open_file_beneath(root: Path, path: Path) -> int:
-    """Open a regular file for reading, as ``open_beneath`` does; never waits. Raises OSError, EINVAL for others."""
+    """Open a regular file for reading, like ``open_beneath``. Never waits.
+
+    Raises OSError, EINVAL for other file types.
+    """
     descriptor = open_beneath(root, path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
@@ -60,7 +63,7 @@ def _open_at(folder: int, below: bytes, flags: int) -> int:
 
 
 def _step_by_step(folder: int, below: bytes, flags: int) -> int:
-    """Do the same on kernels before 5.6: one name at a time, none of which may be a link."""
+    """Do the same on kernels before 5.6: one name at a time, refusing links."""
     *folders, last = below.split(b"/")
     here = os.dup(folder)
     try:

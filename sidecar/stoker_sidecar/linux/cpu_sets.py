@@ -1,4 +1,4 @@
-"""On which CPUs processes run: lists as the kernel writes them, and which of them are near a disk."""
+"""CPU sets of processes: lists in the kernel's format, and the CPUs near a disk."""
 
 import os
 import re
@@ -11,11 +11,11 @@ from stoker_sidecar.linux.hardware import block_device_of, read_mounts
 MOST_CPU = 8191  # NR_CPUS of the largest kernels
 _MOST_TEXT = 4096  # characters of a list
 _PART = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
-_MOST_DEPTH = 4  # of devices that are made of devices, such as LVM on a RAID
+_MOST_DEPTH = 4  # levels of stacked devices, such as LVM on a RAID
 
 
 def parse_cpus(text: str) -> frozenset[int]:
-    """Read a list such as ``0-3,8``. Raises ValueError with a sentence. Pure."""
+    """Parse a list such as ``0-3,8``. Raises ValueError with a sentence. Pure."""
     found: set[int] = set()
     for part in text.strip().split(",") if len(text) <= _MOST_TEXT else [text[:40]]:
         match = _PART.fullmatch(part.strip())
@@ -27,7 +27,7 @@ def parse_cpus(text: str) -> frozenset[int]:
 
 
 def format_cpus(cpus: Iterable[int]) -> str:
-    """Write a list as the kernel does; empty for none. Pure."""
+    """Format a list as the kernel does; empty for none. Pure."""
     runs: list[list[int]] = []
     for cpu in sorted(set(cpus)):
         if runs and runs[-1][1] == cpu - 1:
@@ -39,7 +39,7 @@ def format_cpus(cpus: Iterable[int]) -> str:
 
 @dataclass(frozen=True)
 class CpuChoice:
-    """On which CPUs to run, why just these, and what is wrong with those that were asked for; empty: nothing."""
+    """The chosen CPUs, the reason, and any problem with the requested ones; empty: none."""
 
     cpus: frozenset[int]
     why: str = ""
@@ -47,15 +47,15 @@ class CpuChoice:
 
     @property
     def sentence(self) -> str:
-        """All of it, for people."""
+        """The choice in a sentence for people."""
         said = f"CPUs {format_cpus(self.cpus)}" + (f", {self.why}" if self.why else "")
         return f"{said}; {self.trouble}" if self.trouble else said
 
 
 def choose_cpus(wanted: frozenset[int] | None, allowed: frozenset[int], near: Sequence[frozenset[int]]) -> CpuChoice:
-    """Return the CPUs of ``wanted`` that are allowed; for None those near the cache disks. Never none. Pure.
+    """Return the allowed CPUs of ``wanted``; for None, those near the cache disks. Never empty. Pure.
 
-    ``near``: those of the NUMA node of each cache disk, empty for a disk that is near none: then none is left out.
+    ``near`` has the CPUs of each cache disk's NUMA node, empty for a disk without one: then all allowed CPUs are used.
     """
     if wanted is not None:
         missing, chosen = wanted - allowed, wanted & allowed
@@ -72,9 +72,9 @@ def choose_cpus(wanted: frozenset[int] | None, allowed: frozenset[int], near: Se
 
 
 def cpus_near(folders: Iterable[Path], root: Path = Path("/")) -> list[frozenset[int]]:
-    """Return the CPUs of the NUMA node that each folder's disk is at; empty where the machine does not say.
+    """Return the CPUs of each folder's disk's NUMA node; empty if the machine does not report it.
 
-    ``root``: where /proc and /sys are.
+    ``root`` is the folder with /proc and /sys.
     """
     mounts, sys = read_mounts(root / "proc/self/mountinfo"), root / "sys"
     found = []
@@ -86,7 +86,7 @@ def cpus_near(folders: Iterable[Path], root: Path = Path("/")) -> list[frozenset
 
 
 def numa_node_of(device: Path, sys: Path, depth: int = 0) -> int | None:
-    """Return the NUMA node of a block device, by the first device above it that says one; None where none does."""
+    """Return the NUMA node of a block device, from the first parent device that reports one, or None."""
     parts = sorted((device / "slaves").iterdir()) if (device / "slaves").is_dir() else []
     if parts and depth < _MOST_DEPTH:
         nodes = {numa_node_of(part.resolve(), sys, depth + 1) for part in parts}
@@ -115,10 +115,10 @@ def _cpus_of(path: Path) -> frozenset[int]:
 
 
 def usable_cpus() -> frozenset[int]:
-    """Return the CPUs that this process may use, within its cgroup."""
+    """Return the CPUs that this process may use in its cgroup."""
     return frozenset(os.sched_getaffinity(0))
 
 
 def run_on(cpus: Iterable[int]) -> None:
-    """Run the calling thread, and all threads and processes that it starts from now on, on these. Raises OSError."""
+    """Run the calling thread, and its future threads and processes, on these CPUs. Raises OSError."""
     os.sched_setaffinity(0, cpus)

@@ -1,7 +1,7 @@
-"""Files that are opened below marked folders, as the kernel tells them: fanotify groups, marks and events.
+"""Opens of files below marked folders, as the kernel reports them: fanotify groups, marks and events.
 
-A group reports by folder handle and name (FAN_REPORT_DFID_NAME), so its events bring no descriptors: whoever reads
-them learns names and nothing else.
+A group reports by folder handle and name (FAN_REPORT_DFID_NAME), so its events carry no descriptors: a reader learns
+only names.
 """
 
 import errno
@@ -21,21 +21,21 @@ _FAN_Q_OVERFLOW = 0x4000
 _FAN_EVENT_ON_CHILD = 0x0800_0000
 _MARK_ADD = 0x1
 _MARK_FLUSH = 0x80
-_AT_HANDLE_FID = 0x200  # of file systems whose handles cannot be decoded, such as overlays: Linux 6.5
-# struct fanotify_event_metadata; then, of the information record: its head, fsid, and the size of the handle.
+_AT_HANDLE_FID = 0x200  # for file systems whose handles cannot be decoded, such as overlays: Linux 6.5
+# struct fanotify_event_metadata; then the information record's header, fsid, and handle size.
 _EVENT = struct.Struct("=IBBHQii")
 _HANDLE_AT = 12
 _HANDLE_SIZE = struct.Struct("=I")
 _HANDLE_HEAD = 8
 _BUFFER = 64 * 1024
-# Bytes that one look takes: a full queue of events with names of 40 letters.
+# Maximum bytes of one read: a full queue of events with names of 40 letters.
 _MOST_BYTES = 2 * 1024 * 1024
-# Bytes of an event without a name: nothing can be said of it.
+# Bytes of an event without a name, which carries no information.
 _SMALLEST = 48
 
 
 class Opened(NamedTuple):
-    """A file that was opened: handle of its folder, its name there, and the opener's pid (0: of another namespace)."""
+    """An opened file: its folder's handle, its name, and the opener's pid (0: of another namespace)."""
 
     folder: bytes
     name: bytes
@@ -43,7 +43,10 @@ class Opened(NamedTuple):
 
 
 class Drained(NamedTuple):
-    """What was in a group's queue: ``number`` opens, the first of them told. ``whole``: nothing was lost or left."""
+    """The content of a group's queue: ``number`` opens, with details of the first ones.
+
+    ``whole`` means that no events were lost or left.
+    """
 
     opened: list[Opened]
     number: int
@@ -51,25 +54,25 @@ class Drained(NamedTuple):
 
 
 def open_group() -> int:
-    """Make a group without marks; returns its descriptor. Raises OSError: EPERM without CAP_SYS_ADMIN, EINVAL, ENOSYS.
+    """Create a group without marks. Return its descriptor. Raises OSError: EPERM without CAP_SYS_ADMIN, EINVAL, ENOSYS.
 
-    The kernel drops what is more than 16,384 events (fs.fanotify.max_queued_events), and says so.
+    The kernel drops events beyond 16,384 (fs.fanotify.max_queued_events), and reports the overflow.
     """
     return libc.fanotify_init(_FAN_CLOEXEC | _FAN_NONBLOCK | _FAN_REPORT_DFID_NAME, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def mark_folder(group: int, folder: int) -> None:
-    """Have the files of an open folder reported when they are opened. Raises OSError."""
+    """Report opens of files in an open folder. Raises OSError."""
     libc.fanotify_mark(group, _MARK_ADD, _FAN_OPEN | _FAN_EVENT_ON_CHILD, folder)
 
 
 def clear_marks(group: int) -> None:
-    """Take all marks of a group off, in one call: readers then pay nothing. Raises OSError."""
+    """Remove all marks of a group in one call: readers then pay nothing. Raises OSError."""
     libc.fanotify_mark(group, _MARK_FLUSH, 0, -1)
 
 
 def folder_handle(folder: int) -> bytes:
-    """Return what names an open folder in the events of a group. Raises OSError: EOPNOTSUPP where there is none."""
+    """Return an open folder's handle as in a group's events. Raises OSError: EOPNOTSUPP without handles."""
     try:
         return libc.name_to_handle(folder, _AT_HANDLE_FID)
     except OSError as error:
@@ -79,9 +82,9 @@ def folder_handle(folder: int) -> bytes:
 
 
 def drain(group: int, most: int) -> Drained:
-    """Take all that is in a group's queue, and tell ``most`` events of it; never waits. Raises OSError.
+    """Empty a group's queue, and return ``most`` events of it. Never waits. Raises OSError.
 
-    All is copied before any of it is parsed: in a flood events come faster than they are parsed.
+    All events are copied before parsing, because in a flood they come faster than they are parsed.
     """
     buffers: list[bytes] = []
     left = _MOST_BYTES
@@ -95,7 +98,7 @@ def drain(group: int, most: int) -> Drained:
 
 
 def discard(group: int) -> int:
-    """Empty a group's queue, and return how many events were in it. Raises OSError."""
+    """Empty a group's queue. Return the number of its events. Raises OSError."""
     count = 0
     while found := drain(group, most=0).number:
         count += found
@@ -103,9 +106,9 @@ def discard(group: int) -> int:
 
 
 def parse(data: bytes, most: int) -> Drained:
-    """Count the events of a buffer, and read ``most`` of them. Pure.
+    """Count the events of a buffer, and parse ``most`` of them. Pure.
 
-    Raises struct.error and ValueError for what no kernel writes.
+    Raises struct.error and ValueError for data that no kernel writes.
     """
     opened: list[Opened] = []
     whole, at, count = True, 0, 0
@@ -126,7 +129,7 @@ def parse(data: bytes, most: int) -> Drained:
 
 
 def why_not(folder: Path) -> str:
-    """Try for real whether opens below a folder's file system are reported; returns why not, empty when they are."""
+    """Test if opens below a folder's file system are reported. Return the reason if not, else an empty string."""
     try:
         with tempfile.TemporaryDirectory(dir=folder, prefix="probe") as inside:
             return _try(Path(inside))

@@ -1,4 +1,4 @@
-"""Files on a disk that may be full or fail: our errors, replacement in one step, sync, reads of the disk itself."""
+"""Files on a disk that may be full or fail: error mapping, atomic replacement, sync, direct reads."""
 
 import fcntl
 import hashlib
@@ -6,7 +6,7 @@ import mmap
 import os
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from errno import EDQUOT, EINVAL, ENOSPC
 from pathlib import Path
@@ -16,15 +16,15 @@ from stoker_sidecar.errors import CacheDiskFailed, CacheError, DiskFull
 from stoker_sidecar.linux import libc
 
 FULL = (ENOSPC, EDQUOT)
-# One read; a multiple of every disk's block, in memory that is aligned to pages, as O_DIRECT wants.
+# One read: a multiple of every disk's block, in page-aligned memory, as O_DIRECT requires.
 _BLOCK = 4 * 1024 * 1024
-# Attributes of folders and the calls for them, by linux/fs.h; chattr(1) shows this one as T.
+# Folder attributes and their ioctl calls, from linux/fs.h. chattr(1) shows this one as T.
 _GET_FLAGS, _SET_FLAGS, _TOP_OF_HIERARCHIES = 0x80086601, 0x40086602, 0x00020000
 
 
 @contextmanager
 def disk_errors(what: str) -> Iterator[None]:
-    """Turn OSError into DiskFull or CacheDiskFailed; ``what``: the sentence's subject."""
+    """Convert OSError into DiskFull or CacheDiskFailed. ``what`` is the sentence's subject."""
     try:
         yield
     except OSError as error:
@@ -32,14 +32,14 @@ def disk_errors(what: str) -> Iterator[None]:
 
 
 def disk_error(what: str, error: OSError) -> CacheError:
-    """Make the DiskFull or CacheDiskFailed that an OSError means; ``what``: the sentence's subject."""
+    """Return DiskFull or CacheDiskFailed for an OSError. ``what`` is the sentence's subject."""
     if error.errno in FULL:
         return DiskFull(f"{what} cannot be written: {_why_full(error)}")
     return CacheDiskFailed(f"{what} cannot be written to the cache disk: {error.strerror}")
 
 
 def _why_full(error: OSError) -> str:
-    """Tell a disk without inodes from one without bytes: both answer ENOSPC."""
+    """Distinguish a disk without inodes from one without bytes: both answer ENOSPC."""
     try:
         inodes = os.statvfs(os.path.dirname(error.filename)) if error.filename else None  # noqa: PTH120 -- str or bytes
     except OSError:
@@ -50,9 +50,9 @@ def _why_full(error: OSError) -> str:
 
 
 def is_there(path: Path) -> bool:
-    """Tell whether something is at a path, links followed; what a failing disk does not answer for is not there.
+    """Return True if a path exists, following links. Return False on a failing disk.
 
-    Path.exists and its kin raise on a disk that fails (EIO), and most who ask can go on without it.
+    Path.exists and similar methods raise on a failing disk (EIO), and most callers can continue without the file.
     """
     try:
         path.stat()
@@ -62,14 +62,24 @@ def is_there(path: Path) -> bool:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a small file whole or not at all."""
+    """Write a small file atomically."""
     temporary = path.with_name(path.name + ".new")
     temporary.write_text(text)
     temporary.rename(path)
 
 
+def replace_durably(path: Path, text: str) -> None:
+    """Write a small file atomically and durably against a power cut. Blocks. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".new")
+    temporary.write_text(text, encoding="utf-8")
+    sync_file(temporary)
+    temporary.replace(path)
+    sync_file(path.parent)  # the folder holds the name
+
+
 def sync_file(path: Path) -> None:
-    """Return when the file's bytes are on the disk: fsync(2). Blocks. Raises OSError."""
+    """Fsync a file. Blocks. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -78,7 +88,7 @@ def sync_file(path: Path) -> None:
 
 
 def sync_file_system(folder: Path) -> None:
-    """Return when the whole file system is on the disk: one syncfs(2) in place of an fsync a file. Raises OSError."""
+    """Sync the whole file system with one syncfs(2) instead of an fsync per file. Raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         libc.sync_file_system(descriptor)
@@ -87,10 +97,10 @@ def sync_file_system(folder: Path) -> None:
 
 
 def have_folders_spread(folder: Path) -> None:
-    """Have ext4 lay each folder that is made in ``folder`` from now on, and what is in it, elsewhere on the disk.
+    """Make ext4 place each new subfolder of ``folder``, with its contents, elsewhere on the disk.
 
-    Other file systems are left as they are. Where an ext4 has no journal, each new inode passes over those beside it
-    that were deleted within some minutes: ten times the CPU of a small file beside a few thousand of them.
+    It has no effect on other file systems. On an ext4 without a journal, each new inode skips adjacent inodes that were
+    deleted in the last minutes: ten times the CPU for a small file next to a few thousand of them.
     """
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -102,32 +112,34 @@ def have_folders_spread(folder: Path) -> None:
 
 
 class DirectReader:
-    """A file that is read from the disk itself, past the page cache, which pods use.
+    """A file read directly from the disk, bypassing the page cache, which pods use.
 
-    ``step`` until it returns 0, then ``crc`` and ``md5`` are of the whole file; ``close`` at last. Blocks. Raises
-    OSError.
-    On file systems that have no O_DIRECT (some that lie in memory) it reads as usual.
+    Call ``step`` until it returns 0; then ``crc`` and ``md5`` cover the whole file. Call ``close`` last. Blocks. Raises
+    OSError. Without O_DIRECT (some file systems in memory) it reads normally. ``told`` gets each piece.
     """
 
-    def __init__(self, path: Path, *, md5: bool) -> None:
+    def __init__(self, path: Path, *, md5: bool, told: Callable[[memoryview], object] | None = None) -> None:
         self._descriptor = _open(path)
         self._buffer = mmap.mmap(-1, _BLOCK)
+        self._told = told
         self._md5: Any = hashlib.md5(usedforsecurity=False) if md5 else None
         self.size = 0
         self.crc = 0
 
     @property
     def md5(self) -> str:
-        """The MD5 of what was read; empty when it was not asked for."""
+        """The MD5 of the read bytes; empty if it was not requested."""
         return str(self._md5.hexdigest()) if self._md5 is not None else ""
 
     def step(self) -> int:
-        """Read on; returns how many bytes, 0 at the end."""
+        """Read the next piece. Return its number of bytes, 0 at the end."""
         length = os.preadv(self._descriptor, [self._buffer], self.size)
         with memoryview(self._buffer)[:length] as piece:
             self.crc = zlib.crc32(piece, self.crc)
             if self._md5 is not None:
                 self._md5.update(piece)
+            if self._told is not None:
+                self._told(piece)
         self.size += length
         return length
 

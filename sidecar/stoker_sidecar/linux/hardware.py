@@ -1,7 +1,7 @@
-"""What a machine has, as /proc, /sys and /dev tell: memory, processors, GPUs, its network's speed, kinds of disks.
+"""A machine's hardware from /proc, /sys and /dev: memory, processors, GPUs, network speed, kinds of disks.
 
-The kernel shows these to every container; only network interfaces are shown by network namespace. What cannot be read
-is not known (None), and nothing here raises.
+The kernel shows these to every container; only network interfaces depend on the network namespace. Unreadable values
+are unknown (None), and nothing here raises.
 """
 
 import os
@@ -12,31 +12,31 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from stoker_sidecar.linux.mountinfo import Mount, parse
+from stoker_sidecar.linux.mounts.mountinfo import Mount, parse
 
-# Classes of PCI devices that GPUs are of: VGA, 3D, another display, accelerator. Boards' own VGA chips are of makers
-# that make no GPUs; Intel's VGA devices are part of its processors.
+# PCI classes of GPUs: VGA, 3D, other display, accelerator. VGA chips of server boards come from vendors without GPUs.
+# Intel's VGA devices are part of its processors.
 _VGA, _CLASSES = 0x0300, (0x0300, 0x0302, 0x0380, 0x1200)
 _NVIDIA, _AMD, _INTEL, _HABANA = 0x10DE, 0x1002, 0x8086, 0x1DA3
 _MAKERS = (_NVIDIA, _AMD, _INTEL, _HABANA)
 _NVIDIA_NODE = re.compile(r"nvidia[0-9]+")
 _MEGABIT = 125_000  # bytes
 _MEMORY_SYSTEMS = ("tmpfs", "ramfs")
-_MOST_DEPTH = 4  # of devices that are made of devices, such as LVM on a RAID
+_MOST_DEPTH = 4  # levels of stacked devices, such as LVM on a RAID
 
 
 class DiskKind(StrEnum):
-    """What a folder lies on. A virtual disk is what its hypervisor says."""
+    """The medium of a folder. A virtual disk has the kind that its hypervisor reports."""
 
     NVME = "NVMe"
     SSD = "SSD"
-    HDD = "HDD"  # it turns
+    HDD = "HDD"  # it rotates
     MEMORY = "Memory"
-    UNKNOWN = "Unknown"  # a file system of the network, or of several disks
+    UNKNOWN = "Unknown"  # a network file system, or several disks
 
 
 class PciDevice(NamedTuple):
-    """A PCI device: class and subclass, maker, and whether it is a part of another one that is listed too."""
+    """A PCI device: class and subclass, vendor, and whether it is a virtual function of another listed device."""
 
     kind: int
     maker: int
@@ -45,9 +45,9 @@ class PciDevice(NamedTuple):
 
 @dataclass(frozen=True)
 class Machine:
-    """What a machine has, in bytes and bytes a second; None: not known.
+    """A machine's hardware, in bytes and bytes per second. None: unknown.
 
-    ``network``: of its fastest interface. ``disks``: what each cache folder lies on.
+    ``network`` is the speed of its fastest interface. ``disks`` has the kind of each cache folder's disk.
     """
 
     memory: int | None = None
@@ -58,14 +58,14 @@ class Machine:
 
 
 def read_machine(folders: Iterable[Path], root: Path = Path("/")) -> Machine:
-    """Look at the machine that this process runs on; its disks are those of ``folders``. Blocks for milliseconds.
+    """Inspect this process's machine, with the disks of ``folders``. Blocks for milliseconds.
 
-    ``root``: where /proc, /sys and /dev are.
+    ``root`` is the folder with /proc, /sys and /dev.
     """
     proc, sys = root / "proc", root / "sys"
     devices = read_pci(sys / "bus/pci/devices")
     nodes = sum(_NVIDIA_NODE.fullmatch(path.name) is not None for path in _entries(root / "dev"))
-    # By the root folder of the first process: that is the node's own where the sidecar sees the node's processes.
+    # Through the root folder of process 1, which is the node's if the sidecar sees the node's processes.
     interfaces = (proc.joinpath("1", "root", "sys", "class", "net"), sys / "class/net")
     mounts = read_mounts(proc / "self/mountinfo")
     return Machine(
@@ -78,13 +78,13 @@ def read_machine(folders: Iterable[Path], root: Path = Path("/")) -> Machine:
 
 
 def parse_memory(meminfo: str) -> int | None:
-    """Return the bytes of memory by the text of /proc/meminfo. Pure."""
+    """Parse the bytes of memory from /proc/meminfo. Pure."""
     found = re.search(r"^MemTotal:\s+([0-9]{1,15}) kB$", meminfo, re.MULTILINE)
     return int(found[1]) * 1024 if found else None
 
 
 def read_pci(root: Path) -> list[PciDevice] | None:
-    """Return the PCI devices of the machine; None: it shows none."""
+    """Return the PCI devices of the machine, or None if it shows none."""
     if not root.is_dir():
         return None
     return [
@@ -94,7 +94,7 @@ def read_pci(root: Path) -> list[PciDevice] | None:
 
 
 def count_gpus(devices: Iterable[PciDevice]) -> int:
-    """Return how many of these devices are GPUs or accelerators that train. Pure."""
+    """Return the number of GPUs and training accelerators. Pure."""
     return sum(_is_gpu(one) for one in devices)
 
 
@@ -105,9 +105,9 @@ def _is_gpu(device: PciDevice) -> bool:
 
 
 def network_speed(root: Path) -> int | None:
-    """Return the bytes a second of the fastest interface that is up and is hardware; None: none tells its speed.
+    """Return the speed of the fastest active hardware interface in bytes per second; None: unknown.
 
-    An interface of a pod, or a bridge, tells a speed that it does not have: those have no ``device``.
+    Pod interfaces and bridges report a nominal speed. They have no ``device``.
     """
     speeds = [
         _decimal(path / "speed")
@@ -118,7 +118,7 @@ def network_speed(root: Path) -> int | None:
 
 
 def disk_kind(folder: str, mounts: Iterable[Mount], sys: Path = Path("/sys")) -> DiskKind:
-    """Return what a folder lies on, without touching its disk. ``mounts``: as this process sees them."""
+    """Return the kind of a folder's disk without accessing the disk. ``mounts`` are this process's."""
     mount = _mount_of(folder, mounts)
     if mount is None:
         return DiskKind.UNKNOWN
@@ -129,7 +129,7 @@ def disk_kind(folder: str, mounts: Iterable[Mount], sys: Path = Path("/sys")) ->
 
 
 def block_device_of(folder: str, mounts: Iterable[Mount], sys: Path = Path("/sys")) -> Path | None:
-    """Return the folder below /sys of the block device that a folder lies on; None where there is none."""
+    """Return the /sys folder of a folder's block device, or None."""
     mount = _mount_of(folder, mounts)
     return _block_device(mount, sys) if mount is not None and mount.fs_type not in _MEMORY_SYSTEMS else None
 
@@ -143,7 +143,7 @@ def _mount_of(folder: str, mounts: Iterable[Mount]) -> Mount | None:
 
 
 def read_mounts(path: Path) -> tuple[Mount, ...]:
-    """Return the mounts that a process sees, by its file mountinfo; none where it cannot be read."""
+    """Return a process's mounts from its mountinfo file. Empty if it cannot be read."""
     try:
         return parse(os.fsdecode(path.read_bytes()))
     except (OSError, ValueError):
@@ -152,7 +152,7 @@ def read_mounts(path: Path) -> tuple[Mount, ...]:
 
 def _block_device(mount: Mount, sys: Path) -> Path | None:
     by_number = sys / "dev/block" / mount.device
-    # btrfs has a number of its own, and names a disk of its as the source.
+    # btrfs has a separate device number, and names one of its disks as the source.
     by_name = sys / "class/block" / Path(mount.source).name if mount.source.startswith("/dev/") else by_number
     return next((path.resolve() for path in (by_number, by_name) if path.exists()), None)
 
@@ -180,7 +180,7 @@ def _entries(folder: Path) -> list[Path]:
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="ascii", errors="replace")
-    except OSError:  # an interface that is down answers EINVAL when it is asked for its speed
+    except OSError:  # the speed of an inactive interface fails with EINVAL
         return ""
 
 

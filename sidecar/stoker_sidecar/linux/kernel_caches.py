@@ -1,12 +1,12 @@
-"""What the kernel keeps of files in memory: pages of a file, names of a file system; looked at, and given back."""
+"""Inspects and drops the kernel's caches: pages of a file, names of a file system."""
 
 import ctypes
 import os
 from pathlib import Path
 
 from stoker_sidecar.linux import libc
-from stoker_sidecar.linux.mount_calls import MS_NOATIME, MS_NODEV, MS_NOSUID, MS_RDONLY, MS_REMOUNT, mount
-from stoker_sidecar.linux.mountinfo import Mount
+from stoker_sidecar.linux.mounts.mount_calls import MS_NOATIME, MS_NODEV, MS_NOSUID, MS_RDONLY, MS_REMOUNT, mount
+from stoker_sidecar.linux.mounts.mountinfo import Mount
 
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 _SYS_CACHESTAT = 451  # Linux 6.5; the same on every architecture
@@ -23,7 +23,7 @@ _KEPT_FLAGS = {
 
 
 class _Range(ctypes.Structure):
-    """The struct cachestat_range; a length of 0 goes to the end."""
+    """The struct cachestat_range; a length of 0 extends to the end."""
 
     _fields_ = (("off", ctypes.c_uint64), ("len", ctypes.c_uint64))
 
@@ -35,9 +35,9 @@ class _CacheStat(ctypes.Structure):
 
 
 def cached_bytes(descriptor: int, offset: int = 0, length: int = 0) -> int | None:
-    """Return how much of an open file, or of a range of it, is in memory; None where the kernel does not tell.
+    """Return the cached bytes of an open file or a range of it; None if the kernel does not report them.
 
-    In whole pages. ``length``: 0 for all behind ``offset``.
+    Counted in whole pages. ``length`` 0 means everything after ``offset``.
     """
     found = _CacheStat()
     try:
@@ -48,21 +48,21 @@ def cached_bytes(descriptor: int, offset: int = 0, length: int = 0) -> int | Non
 
 
 def drop_pages(descriptor: int) -> None:
-    """Have the kernel forget an open file's pages, but for those that are mapped or not written yet. Raises OSError."""
+    """Drop an open file's pages, except mapped and dirty ones. Raises OSError."""
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def drop_names(there: Mount) -> None:
-    """Have the kernel forget names and attributes of a file system that are not in use, and their pages with them.
+    """Drop unused names and attributes of a file system, and their pages.
 
-    By a remount with the options that it has: the kernel then lets go of a file system's unused names. Only for a file
-    system of our own (FUSE, overlay). Raises MountError.
+    It remounts with the current options, and the kernel then drops unused names. Only for Stoker's file systems (FUSE,
+    overlay). Raises MountError.
     """
     flags = sum(_KEPT_FLAGS[option] for option in set(there.options) & _KEPT_FLAGS.keys())
     mount(there.source, there.target, there.fs_type, MS_REMOUNT | flags)
 
 
 def drop_of_the_machine(*, pages: bool, names: bool) -> None:
-    """Have the kernel forget all that it can of all file systems of the machine. Raises OSError."""
+    """Drop all caches that the kernel can, for all file systems of the machine. Raises OSError."""
     os.sync()
     DROP_CACHES.write_text(str(pages + 2 * names))

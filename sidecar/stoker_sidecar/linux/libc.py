@@ -1,4 +1,4 @@
-"""Calls of the C library for which Python 3.11 has no function, by ctypes. Each works or raises OSError."""
+"""C library calls that Python 3.11 lacks, through ctypes. All raise OSError on failure."""
 
 import ctypes
 import os
@@ -18,7 +18,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _LARGE_BLOCK = 1024 * 1024
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_libc.mmap.restype = ctypes.c_void_p  # else an address is cut to an int
+_libc.mmap.restype = ctypes.c_void_p  # otherwise an address is cut to an int
 _MADV_DONTNEED = 4
 _MAP_FAILED = ctypes.c_void_p(-1).value
 
@@ -31,49 +31,49 @@ def _checked(result: int) -> int:
 
 
 def mount(source: str, target: str, fs_type: str, flags: int, data: str = "") -> None:
-    """Mount a file system or change a mount; the arguments are those of the manual's page mount, section 2."""
+    """Mount a file system or change a mount. The arguments are those of the manual's page mount, section 2."""
     options = os.fsencode(data) or None
     _checked(_libc.mount(os.fsencode(source), os.fsencode(target), fs_type.encode(), ctypes.c_ulong(flags), options))
 
 
 def unmount(target: str, flags: int) -> None:
-    """Take a mount off ``target``: umount2(2)."""
+    """Unmount ``target``: umount2(2)."""
     _checked(_libc.umount2(os.fsencode(target), flags))
 
 
 def enter_namespace(descriptor: int, kind: int) -> None:
-    """Move the calling thread into the namespace of ``descriptor``: setns(2)."""
+    """Move the calling thread into a namespace of ``descriptor``, which can be a pidfd since Linux 5.8: setns(2)."""
     _checked(_libc.setns(descriptor, kind))
 
 
 def system_call(number: int, *arguments: object) -> int:
-    """Make a system call that the C library itself may not know; returns its result."""
+    """Make a system call that the C library may lack. Return its result."""
     converted = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
     return _checked(_libc.syscall(ctypes.c_long(number), *converted))
 
 
 def fanotify_init(flags: int, event_flags: int) -> int:
-    """Make a fanotify group, and return its descriptor."""
+    """Create a fanotify group. Return its descriptor."""
     return _checked(_libc.fanotify_init(ctypes.c_uint(flags), ctypes.c_uint(event_flags)))
 
 
 def fanotify_mark(group: int, flags: int, mask: int, folder: int) -> None:
-    """Add or remove marks of a fanotify group, on what the descriptor ``folder`` is open for."""
+    """Add or remove marks of a fanotify group, on the file of the descriptor ``folder``."""
     _checked(_libc.fanotify_mark(group, ctypes.c_uint(flags), ctypes.c_uint64(mask), folder, None))
 
 
 def inotify_init(flags: int) -> int:
-    """Make an inotify instance, and return its descriptor: inotify_init1(2)."""
+    """Create an inotify instance. Return its descriptor: inotify_init1(2)."""
     return _checked(_libc.inotify_init1(ctypes.c_int(flags)))
 
 
 def inotify_add_watch(instance: int, path: str, mask: int) -> int:
-    """Watch a file, and return the number of the watch."""
+    """Watch a file. Return the number of the watch."""
     return _checked(_libc.inotify_add_watch(instance, os.fsencode(path), ctypes.c_uint32(mask)))
 
 
 def inotify_rm_watch(instance: int, watch: int) -> None:
-    """Watch a file no more."""
+    """Remove a watch."""
     _checked(_libc.inotify_rm_watch(instance, watch))
 
 
@@ -86,7 +86,7 @@ def name_to_handle(descriptor: int, flags: int) -> bytes:
 
 
 def map_file(descriptor: int, length: int, protection: int, flags: int) -> int:
-    """Map the beginning of a file, and return the address: mmap(2)."""
+    """Map the beginning of a file. Return the address: mmap(2)."""
     address = _libc.mmap(None, ctypes.c_size_t(length), protection, flags, descriptor, ctypes.c_long(0))
     if address == _MAP_FAILED:
         _checked(-1)
@@ -94,42 +94,42 @@ def map_file(descriptor: int, length: int, protection: int, flags: int) -> int:
 
 
 def unmap(address: int, length: int) -> None:
-    """Take a mapping back: munmap(2)."""
+    """Remove a mapping: munmap(2)."""
     _checked(_libc.munmap(ctypes.c_void_p(address), ctypes.c_size_t(length)))
 
 
 def lock_memory(address: int, length: int) -> None:
-    """Have a mapping read and kept in memory: mlock(2)."""
+    """Read a mapping and lock it in memory: mlock(2)."""
     _checked(_libc.mlock(ctypes.c_void_p(address), ctypes.c_size_t(length)))
 
 
 def unlock_memory(address: int, length: int) -> None:
-    """Let the kernel take pages of a file's mapping again: munlock(2), madvise(2)."""
+    """Let the kernel evict pages of a file's mapping again: munlock(2), madvise(2)."""
     _checked(_libc.munlock(ctypes.c_void_p(address), ctypes.c_size_t(length)))
-    # They stay mapped else, and whoever asks for them to be dropped (POSIX_FADV_DONTNEED) would not be heard.
+    # Otherwise they stay mapped, and a request to drop them (POSIX_FADV_DONTNEED) has no effect.
     _checked(_libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(length), _MADV_DONTNEED))
 
 
 def sync_file_system(descriptor: int) -> None:
-    """Return when all that was written to the descriptor's file system is on the disk: syncfs(2)."""
+    """Return when all writes to the descriptor's file system are on the disk: syncfs(2)."""
     _checked(_libc.syncfs(descriptor))
 
 
 def give_back_memory() -> None:
-    """Give the kernel the memory that this process has freed: malloc_trim(3), some milliseconds; else malloc keeps it.
+    """Return freed memory to the kernel, which malloc otherwise keeps: malloc_trim(3), a few milliseconds.
 
-    The kernel's is what it is asked for in small pieces, such as SQLite's pages, when others follow them in the heap. A
-    C library without that call, such as musl, gives memory back by itself.
+    It covers small blocks, such as SQLite's pages, with live blocks after them in the heap. A C library without the
+    call, such as musl, returns memory on its own.
     """
     with suppress(AttributeError):
         _libc.malloc_trim(ctypes.c_size_t(0))
 
 
 def keep_freed_memory(most: int) -> None:
-    """Have malloc keep up to ``most`` bytes that were freed, and what is below 1 MiB with them, for what comes next.
+    """Let malloc keep up to ``most`` freed bytes, including blocks below 1 MiB, for reuse.
 
-    For a process that takes and frees a buffer for each request: glibc gives the end of its heap back from 128 KiB on,
-    and to have 100 KiB again is 25 page faults. A C library without mallopt(3) is left as it is.
+    For a process with one buffer per request: glibc returns the end of its heap from 128 KiB on, and getting 100 KiB
+    again costs 25 page faults. No effect without mallopt(3).
     """
     with suppress(AttributeError):
         _libc.mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK)
@@ -137,20 +137,20 @@ def keep_freed_memory(most: int) -> None:
 
 
 def end_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
-    """Have this process sent a signal when the thread that started it ends; for a child, first of all."""
+    """Send this process a signal when the thread that started it ends. Call it first in a child."""
     _checked(_libc.prctl(_PR_SET_PDEATHSIG, number))
 
 
 def name_process(name: str) -> None:
-    """Give this process the name that ps and top show, of which 15 characters count; by its main thread."""
+    """Set this process's name for ps and top, up to 15 characters. Call it from the main thread."""
     _checked(_libc.prctl(_PR_SET_NAME, name.encode()))
 
 
 def adopt_orphans() -> None:
-    """Make descendants whose parent ends the children of this process, as they are of a container's PID 1 anyway."""
+    """Make orphaned descendants children of this process, as for a container's PID 1."""
     _checked(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1))
 
 
 def forgo_new_privileges() -> None:
-    """Let no program that this process runs gain privileges, by setuid or otherwise."""
+    """Prevent programs that this process runs from gaining privileges, by setuid or otherwise."""
     _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))

@@ -1,4 +1,4 @@
-"""Keeps contents and names of files in memory: mappings that are locked, and descriptors that read nothing."""
+"""Keeps contents and names of files in memory: locked mappings, and path-only descriptors."""
 
 import os
 import resource
@@ -10,19 +10,19 @@ from stoker_sidecar.linux import libc
 _PROT_READ, _MAP_SHARED = 1, 1
 _PAGE = os.sysconf("SC_PAGESIZE")
 _VMSTAT = Path("/proc/vmstat")
-# Descriptors and mappings that everything else of the process needs: connections, files of readers, libraries.
+# Descriptors and mappings for the rest of the process: connections, open files, libraries.
 _OTHER_DESCRIPTORS, _OTHER_MAPPINGS = 4096, 16_384
 _MOST_FILES = 2**20  # fs.nr_open of the kernel's default
 _USUAL_MAPPINGS = 65_530
 MAX_MAP_COUNT = Path("/proc/sys/vm/max_map_count")
-# The files that are read here.
+# The files that this module reads.
 FACTS = (str(_VMSTAT), str(MAX_MAP_COUNT))
 
 
 class LockedRange:
-    """The beginning of a file that is mapped, locked in memory until ``release``.
+    """The mapped beginning of a file, locked in memory until ``release``.
 
-    ``length``: bytes that are locked; ``size``: that are mapped. ``inode``: number of the file.
+    ``length`` is the locked bytes, and ``size`` the mapped bytes. ``inode`` is the file's inode number.
     """
 
     __slots__ = ("_address", "inode", "length", "size")
@@ -35,14 +35,14 @@ class LockedRange:
 
     @classmethod
     def map(cls, descriptor: int, size: int) -> "LockedRange":
-        """Map a file, of which nothing is locked yet; the descriptor may be closed then. Raises OSError."""
+        """Map a file without locking. The descriptor may be closed afterwards. Raises OSError."""
         inode = os.fstat(descriptor).st_ino
         return cls(libc.map_file(descriptor, size, _PROT_READ, _MAP_SHARED), size, inode)
 
     def resize(self, length: int) -> None:
-        """Lock so many bytes, which are read from the disk where they are not in memory, or let some go.
+        """Lock ``length`` bytes, reading missing ones from the disk, or unlock the rest.
 
-        Blocks. Raises OSError; EPERM, ENOMEM and EAGAIN: this process may lock no more.
+        Blocks. Raises OSError; EPERM, ENOMEM and EAGAIN mean that this process may lock no further memory.
         """
         if length > self.length:
             libc.lock_memory(self._address, length)
@@ -51,17 +51,17 @@ class LockedRange:
         self.length = length
 
     def release(self) -> None:
-        """Let the kernel have it back. Once."""
+        """Unmap the range. Call once."""
         libc.unmap(self._address, self.size)
 
 
 def hold_name(path: str) -> int:
-    """Return a descriptor by which name and attributes of a file or folder stay in memory. Raises OSError."""
+    """Return a descriptor that keeps name and attributes of a file or folder in memory. Raises OSError."""
     return os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
 def grant_limits(pid: int) -> None:
-    """Let another process lock memory and open many files, where this one may grant that: root may."""
+    """Let another process lock memory and open many files, if this process may grant that, as root may."""
     for limit, most in ((resource.RLIMIT_MEMLOCK, resource.RLIM_INFINITY), (resource.RLIMIT_NOFILE, _MOST_FILES)):
         with suppress(OSError, ValueError):
             _, hard = resource.prlimit(pid, limit)
@@ -70,7 +70,7 @@ def grant_limits(pid: int) -> None:
 
 
 def raise_limits() -> None:
-    """Go up to what this process may lock and open at most."""
+    """Raise the limits on locked memory and open files to their maximum."""
     for limit in (resource.RLIMIT_MEMLOCK, resource.RLIMIT_NOFILE):
         _, hard = resource.getrlimit(limit)
         with suppress(OSError, ValueError):
@@ -78,13 +78,13 @@ def raise_limits() -> None:
 
 
 def most_names() -> int:
-    """Return how many names this process may hold."""
+    """Return the number of names that this process may hold."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(0, soft - _OTHER_DESCRIPTORS) if soft != resource.RLIM_INFINITY else 2**20
 
 
 def most_ranges(setting: Path = MAX_MAP_COUNT) -> int:
-    """Return how many ranges this process may lock."""
+    """Return the number of ranges that this process may lock."""
     most = _USUAL_MAPPINGS
     with suppress(OSError, ValueError):
         most = int(setting.read_text())
@@ -92,7 +92,7 @@ def most_ranges(setting: Path = MAX_MAP_COUNT) -> int:
 
 
 def reclaim_text() -> str:
-    """Return what the kernel counts of memory that it took back; empty where it does not say."""
+    """Return the kernel's statistics of reclaimed memory; empty if unavailable."""
     try:
         return _VMSTAT.read_text()
     except OSError:

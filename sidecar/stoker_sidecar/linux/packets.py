@@ -1,4 +1,4 @@
-"""JSON objects with descriptors over a SOCK_SEQPACKET unix socket: one object a packet."""
+"""JSON objects with descriptors over a SOCK_SEQPACKET unix socket, one object per packet."""
 
 import json
 import os
@@ -8,12 +8,12 @@ from contextlib import suppress
 from typing import Any
 
 _LARGEST = 64 * 1024
-_MOST_FDS = 8  # a packet of ours has at most 3
+_MOST_FDS = 8  # a packet of Stoker has at most 3
 Packet = dict[str, Any]
 
 
 def send(connection: socket.socket, packet: Packet, fds: Sequence[int] = ()) -> None:
-    """Send one object; the receiver gets its own copies of ``fds``. Raises OSError."""
+    """Send one object. The receiver gets copies of ``fds``. Raises OSError."""
     socket.send_fds(connection, [json.dumps(packet).encode()], list(fds), socket.MSG_NOSIGNAL)
 
 
@@ -33,7 +33,7 @@ def receive(connection: socket.socket) -> tuple[Packet, list[int]]:
 
 
 def close_all(fds: Sequence[int]) -> None:
-    """Close descriptors that nobody wants."""
+    """Close unneeded descriptors."""
     for fd in fds:
         with suppress(OSError):
             os.close(fd)

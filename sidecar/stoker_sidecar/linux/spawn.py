@@ -1,4 +1,4 @@
-"""Starts one process: as which user, with which descriptors, bound to the life of the keeper."""
+"""Starts one process with a given user and descriptors, bound to the keeper's lifetime."""
 
 import os
 import signal
@@ -11,10 +11,10 @@ from stoker_sidecar.linux import libc
 
 @dataclass(frozen=True)
 class Start:
-    """How one child is started. ``uid`` None: as the keeper itself; else that user and group, with no other groups.
+    """A child's start parameters.
 
-    ``fds``: descriptors that it is given, by the flag that tells it their numbers. ``environment``: its own; None: the
-    keeper's.
+    ``uid`` None means the keeper's user; otherwise the child gets that user and group, without other groups. ``fds``
+    are descriptors by the flag that passes their numbers. ``environment`` None means the keeper's.
     """
 
     command: Sequence[str]
@@ -28,17 +28,17 @@ _HEARTBEAT = "--heartbeat-fd"
 
 
 def with_heartbeat(start: Start, fd: int) -> Start:
-    """Return the same, with its end of the line to the keeper (see wire/heartbeat.py). Pure."""
+    """Return it with the child's end of the line to the keeper (see wire/heartbeat.py). Pure."""
     return replace(start, fds={**start.fds, _HEARTBEAT: fd})
 
 
 def with_numbers(arguments: Sequence[str], fds: Mapping[str, int]) -> list[str]:
-    """Return the arguments, and a flag for each descriptor. Pure."""
+    """Return the arguments plus a flag for each descriptor. Pure."""
     return [*arguments, *(word for flag, number in fds.items() for word in (flag, str(number)))]
 
 
 def execute(start: Start) -> int:
-    """Run it as a new program; returns its pid. Raises OSError and subprocess.SubprocessError."""
+    """Run it as a new program. Return its pid. Raises OSError and subprocess.SubprocessError."""
 
     def prepare() -> None:
         libc.end_with_parent()  # a killed keeper must not leave processes that hold mounts (outside a PID namespace)
@@ -55,13 +55,13 @@ def execute(start: Start) -> int:
         extra_groups=None if start.uid is None else [],
         env=start.environment,
     )
-    # The reaper waits for it; Popen's own bookkeeping would complain about a child that it never saw end.
+    # The reaper waits for it. Otherwise Popen would warn about a child whose end it never saw.
     process.returncode = 0
     return process.pid
 
 
 def is_stopped(pid: int) -> bool:
-    """Tell whether someone has stopped this child (SIGSTOP), and leave the news for whoever waits for it."""
+    """Return True if this child was stopped (SIGSTOP). The event stays available to the reaper."""
     try:
         return os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:
@@ -69,7 +69,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def end(pid: int | None, number: signal.Signals) -> None:
-    """Send a signal to a process that may be gone already."""
+    """Send a signal to a process that may have ended."""
     if pid is not None:
         try:
             os.kill(pid, number)

@@ -1,1 +1,1 @@
-"""What `stoker mount` runs: the same processes on one machine, without Kubernetes."""
+"""The processes of `stoker mount`: those of a node on one machine, without Kubernetes."""

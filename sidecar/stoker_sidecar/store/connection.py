@@ -1,4 +1,4 @@
-"""How a store connects: timeouts, whom it trusts, through which proxy, and which folders it may read."""
+"""Connection settings of a store: timeouts, trusted CAs, proxies, and the folders it may read."""
 
 import os
 import ssl
@@ -21,40 +21,47 @@ USER_AGENT = "stoker"
 
 @dataclass(frozen=True)
 class ConnectionSettings:
-    """How each dataset's client connects; times are in seconds."""
+    """Settings of each dataset's client; times are in seconds."""
 
     connect_timeout: float = 5.0  # a healthy endpoint in the same region answers in milliseconds
-    read_timeout: float = 30.0  # between two pieces of a body, not for the whole
+    read_timeout: float = 30.0  # between two pieces of a body, not for the whole body
     sts_endpoint: str | None = None  # URL; None: the region's own
-    host_folders: Sequence[str] = ()  # absolute; file:// sources are read beneath these alone
-    # Networks that endpoints may be in although they are refused by default, such as 127.0.0.0/8; None: any address.
+    host_folders: Sequence[str] = ()  # absolute; file:// sources must lie beneath one of these
+    # Networks that endpoints may use although they are refused by default, such as 127.0.0.0/8; None: any address.
     endpoint_networks: Sequence[str] | None = None
-    ca_bundle: str = ""  # path of the CAs that are trusted (AWS_CA_BUNDLE, as botocore reads it too); empty: certifi's
+    ca_bundle: str = ""  # path of the trusted CAs (AWS_CA_BUNDLE, which botocore reads too); empty: certifi's
 
     def check_addresses(self, host: str, addresses: Iterable[str]) -> None:
-        """Raise EndpointNotAllowed when a host that a Dataset names has an address that may not be asked."""
+        """Raise EndpointNotAllowed if a Dataset's host has a forbidden address."""
         if self.endpoint_networks is not None:
             check_addresses(host, addresses, parse_networks(self.endpoint_networks))
 
 
 def tls_context(credentials: Credentials, ca_bundle: str) -> ssl.SSLContext:
-    """Make a context that trusts the CA that came with the credentials alone; without one, the usual context.
+    """Make a context that trusts only the CA in the credentials; without one, return the usual context.
 
-    Raises InvalidCredentials when what came is no CA. Blocks, 50 ms of CPU for certifi's list the first time.
+    Raises InvalidCredentials if the credentials' CA is invalid. Blocks: the first time, certifi's list takes 50 ms of
+    CPU.
     """
     pem = _pem(credentials)
     if not pem:
         return usual_tls_context(ca_bundle)
     try:
-        return ssl.create_default_context(cadata=pem)
+        return _trusting_only(pem)
     except (ssl.SSLError, ValueError) as error:
         raise InvalidCredentials(f"ca.crt in the Secret is not a PEM certificate bundle: {error}") from error
 
 
-def usual_tls_context(ca_bundle: str) -> ssl.SSLContext:
-    """Return the context of all clients that bring no CA of their own, read once: it trusts the bundle, else certifi's.
+@lru_cache(maxsize=64)
+def _trusting_only(pem: str) -> ssl.SSLContext:
+    """Make one context for all Datasets with this bundle. Raises SSLError and ValueError."""
+    return ssl.create_default_context(cadata=pem)
 
-    Raises OSError when there is no such file.
+
+def usual_tls_context(ca_bundle: str) -> ssl.SSLContext:
+    """Return the shared context of all clients without a CA: it trusts the bundle, or certifi's CAs without a bundle.
+
+    Raises OSError if the file does not exist.
     """
     path = ca_bundle or certifi.where()
     return _trusting(path, Path(path).stat().st_mtime_ns)
@@ -62,13 +69,13 @@ def usual_tls_context(ca_bundle: str) -> ssl.SSLContext:
 
 @lru_cache(maxsize=1)
 def _trusting(path: str, changed_ns: int) -> ssl.SSLContext:
-    """Read the CAs of a bundle; a bundle that was renewed has another ``changed_ns``, so it is read again."""
+    """Read the CAs of a bundle. A renewed bundle has another ``changed_ns``, so it is read again."""
     return ssl.create_default_context(cafile=path)
 
 
 @contextmanager
 def ca_file(credentials: Credentials) -> Iterator[str | None]:
-    """Give the CA that came with the credentials as a file, since botocore takes no other form; None without one."""
+    """Yield the path of a file with the credentials' CA, since botocore takes no other form; None without a CA."""
     pem = _pem(credentials)
     if not pem:
         yield None
@@ -82,9 +89,9 @@ def ca_file(credentials: Credentials) -> Iterator[str | None]:
 
 
 def proxy_for(url: str) -> str | None:
-    """Return the URL of the proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name for this URL; None when none.
+    """Return the URL of the proxy for this URL by HTTP_PROXY, HTTPS_PROXY and NO_PROXY, or None.
 
-    The rules of these variables are urllib's, which reads them from the environment itself.
+    urllib reads these variables from the environment and applies its rules.
     """
     parts = urlsplit(url)
     return None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)

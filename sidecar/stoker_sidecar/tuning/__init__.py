@@ -1,1 +1,1 @@
-"""Recommendations become knobs: a library for both agents. It decides what the fetcher and mounts are told."""
+"""Turns recommendations into knobs of the fetcher and of mounts: a library for both agents."""

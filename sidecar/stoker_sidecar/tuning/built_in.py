@@ -1,4 +1,4 @@
-"""The built-in rules alone: what is in force for a Dataset for which nobody chose anything."""
+"""The built-in rules, in force for a Dataset without a TuningProfile."""
 
 from functools import cache
 
@@ -9,13 +9,13 @@ class BuiltInRules:
     """A TuningSource that chooses the built-in rules for every Dataset."""
 
     def choice(self, dataset_uid: str) -> TuningChoice:
-        """Return the same choice for each."""
+        """Return the same choice for each Dataset."""
         return _built_in()
 
 
 @cache
 def _built_in() -> TuningChoice:
-    """Read the documents; their reader takes 2 MB, which only nodes pay that have something to fetch."""
+    """Read the documents. Their reader takes 2 MB, so import it only on nodes with something to fetch."""
     from stoker_tuning.documents.assembly import builtin_rules
 
     return TuningChoice(tuple(builtin_rules()))

@@ -1,16 +1,16 @@
-"""What rules know of the machine, and which facts of it are too restless for them."""
+"""Facts of the machine for rules. Facts that change often are smoothed."""
 
 from collections.abc import Callable
 
 from stoker_sidecar.linux.hardware import Machine
 from stoker_tuning.rules.facts import SystemFacts
 
-# Share by which the cache's room must have changed, before rules see another one: others write to its disks too.
+# Least change of the cache's capacity, as a share, that rules see. Other programs write to its disks too.
 _STEADY = 0.1
 
 
 class MachineFacts:
-    """The facts of one machine. ``capacity``: bytes that the cache can hold now, 0 while that is not known."""
+    """The facts of one machine. ``capacity``: bytes that the cache can hold now; 0 if unknown."""
 
     def __init__(self, machine: Machine, capacity: Callable[[], int]) -> None:
         self.machine = machine
@@ -18,7 +18,7 @@ class MachineFacts:
         self._disk = 0
 
     def system(self) -> SystemFacts:
-        """Return the facts; ``bandwidth`` is what the network can, which a measured rate takes the place of."""
+        """Return the facts. ``bandwidth`` is the network's maximum; callers replace it by a measured rate."""
         now = self._capacity()
         if abs(now - self._disk) > _STEADY * self._disk:
             self._disk = now

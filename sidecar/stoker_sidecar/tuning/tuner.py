@@ -1,4 +1,4 @@
-"""Keeps the fetcher told how to treat files: whenever the rules of a Dataset change, or what its readers do."""
+"""Sends the knobs of files to the fetcher when the rules of a Dataset or the behavior of its readers change."""
 
 import asyncio
 import logging
@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.threads import to_its_end
-from stoker_sidecar.tuning.core.adaptive_numbers import AdaptiveFiles, with_numbers
 from stoker_sidecar.tuning.core.grouping import CompiledChoice, FileGrouping, concerns_whole_versions
 from stoker_sidecar.tuning.core.pace import MOST_TURNS, Pace
 from stoker_sidecar.tuning.source import TuningChoice, TuningSource
@@ -20,23 +19,23 @@ from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.volumes.core.publish import VersionKey
 from stoker_sidecar.volumes.synchronization import Changes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
-from stoker_sidecar.wire.fetcher_protocol import Tune
+from stoker_sidecar.wire.fetcher_hints import Tune
 from stoker_tuning.rules.facts import Surroundings, SystemFacts
 
 log = logging.getLogger(__name__)
-# Sorted files of one version that are kept: phases come and go, and most of them lead to the same.
+# Cached groupings of one version. Phases alternate, and most lead to the same groups.
 _MOST_SORTED = 6
-# Compiled rules of one Dataset that are kept: with a rule that is on trial, without it, and those before.
+# Cached compilations of one Dataset: with a rule on trial, without it, and the previous one.
 _MOST_COMPILED = 3
-# After so many seconds a version is looked at again at which something went wrong, when nothing changes before.
+# Seconds until the retry after an error, unless something changes earlier.
 _TRY_AGAIN = 60.0
 
 
 class TuningSubject(NamedTuple):
-    """A version of a Dataset, and what those who read it do; empty: nobody reads it yet.
+    """A version of a Dataset with its readers.
 
-    ``whole``: there is nothing of it left to bring, so that only rules about the page cache matter.
-    ``system``: the machine, which rules look at also while nobody reads.
+    ``surroundings``: of the readers. ``system``: facts of the machine, also without readers. ``whole``: the version is
+    complete on the disk, so that only page cache rules matter.
     """
 
     version: VersionKey
@@ -46,7 +45,7 @@ class TuningSubject(NamedTuple):
 
 
 class RuleCounts(NamedTuple):
-    """Of a rule: to how many files it applies, and for how many of them one of its values is in force."""
+    """The number of files that match a rule, and that have one of its values."""
 
     rule: str
     matched: int
@@ -55,12 +54,12 @@ class RuleCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class TuningInForce:
-    """What is in force for a version: whose rules, and what they come to, those that apply to no file left out.
+    """The rules that a version applies, with their effects. Rules without files are omitted.
 
-    ``groups``: that are treated otherwise than without rules. ``around``: what its readers do. ``order``: what the
-    fetcher is told; None: nothing. ``since``: when that was, in seconds, monotonic. ``read_ahead``: bytes of the
-    kernel's read-ahead on the version's FUSE mount; None: as without rules. ``whole``: as of the subject.
-    ``adaptive``: the files of which numbers may be found; None: there are none.
+    ``groups``: number of groups with other knobs than the default. ``left``: why files have the default, a sentence.
+    ``around``: behavior of the readers. ``order``: the last order to the fetcher, or None. ``since``: its time in
+    seconds, monotonic. ``read_ahead``: bytes of the kernel's read-ahead on the version's FUSE mount, or None for the
+    default. ``whole``: see TuningSubject.
     """
 
     choice: TuningChoice
@@ -72,16 +71,14 @@ class TuningInForce:
     since: float = 0.0
     read_ahead: int | None = None
     whole: bool = False
-    adaptive: AdaptiveFiles | None = None
 
 
 class Tuner:
-    """Decides and tells. ``run`` it; not for threads.
+    """Applies rules to the versions of a node. Call ``run``. Not thread-safe.
 
-    ``subjects``: the versions of now. ``tell`` is given each order, which stays in force until the next one of that
-    version, and returns whether it changes anything.
-    ``changes``: marked when ``subjects`` or ``source`` may say something else. ``clock``: seconds, monotonic.
-    ``most_turns``: of trials a minute, for one Dataset.
+    ``subjects``: the current versions. ``tell`` receives each order, which replaces the previous one of that version,
+    and returns True if it changes anything. ``changes``: marked when ``subjects`` or ``source`` may have changed.
+    ``clock``: seconds, monotonic.
     """
 
     def __init__(
@@ -92,9 +89,7 @@ class Tuner:
         tell: Callable[[Tune], bool],
         changes: Changes,
         clock: Callable[[], float] = time.monotonic,
-        most_turns: int = MOST_TURNS,
     ) -> None:
-        self._most_turns = most_turns
         self._source = source
         self._folders = folders
         self._subjects = subjects
@@ -106,20 +101,20 @@ class Tuner:
         self._rules: dict[str, list[CompiledChoice]] = {}
         self._sorted: dict[VersionKey, dict[Hashable, VersionGroups]] = {}
         self._paces: dict[str, Pace] = {}
-        self._turns: dict[str, Pace] = {}  # of the windows of trials
+        self._turns: dict[str, Pace] = {}  # for windows of experiments
         self._troubles: dict[VersionKey, str] = {}
         self._for_whole: dict[str, tuple[TuningChoice, bool]] = {}
         self.in_force: dict[VersionKey, TuningInForce] = {}
-        self.news = Changes()  # marked when something else is in force
+        self.news = Changes()  # marked when ``in_force`` changes
 
     async def run(self) -> None:
-        """Look at every change, until cancelled."""
+        """Apply every change, until cancelled."""
         while True:
             token = self._changes.token()
             await self._changes.wait(token, await self.look())
 
     async def look(self) -> float | None:
-        """Tell what is to be told now; return the seconds until there is something left; None: nothing is."""
+        """Send due orders. Return the seconds until the next one is due, or None."""
         every = tuple(self._subjects())
         uids = {subject.version[0] for subject in every}
         self._for_whole = {uid: one for uid, one in self._for_whole.items() if uid in uids}
@@ -129,13 +124,13 @@ class Tuner:
         return min((wait for wait in waits if wait > 0), default=None)
 
     def _matters(self, subject: TuningSubject) -> bool:
-        """Tell whether rules may turn anything for it; it is asked at every change, so an answer is remembered."""
+        """Return True if rules may have an effect on the version. The result is cached."""
         if not subject.whole:
             return True
         uid = subject.version[0]
         try:
             choice, known = self._source.choice(uid), self._for_whole.get(uid)
-        except Exception:  # noqa: BLE001 -- trouble of that Dataset alone, which is told where it is looked at
+        except Exception:  # noqa: BLE001 -- an error of one Dataset, which _look_safely_at logs
             return True
         if known is None or known[0] != choice:
             known = self._for_whole[uid] = choice, concerns_whole_versions(choice)
@@ -154,7 +149,7 @@ class Tuner:
         self._turns = {uid: one for uid, one in self._turns.items() if uid in uids}
 
     async def _look_safely_at(self, subject: TuningSubject) -> float:
-        """Look at a version; whatever goes wrong at one stays there: the others, and the agent, go on."""
+        """Process a version. An error affects only its Dataset."""
         version = subject.version
         try:
             wait = await self._look_at(subject)
@@ -178,22 +173,22 @@ class Tuner:
         pace = self._pace(version, choice, around)
         if (wait := pace.wait(self._clock())) > 0:
             return wait
-        rules = self._rules_of(version[0], choice.ruled)
+        rules = self._rules_of(version[0], choice)
         groups = await self._groups(version, rules, around)
         if groups is None or self._source.choice(version[0]) != choice:
             return 0.0 if groups is None else 0.1
         self._asked[version] = choice, around, subject.whole
-        order = Tune(*version, with_numbers(groups.knobs, groups.free, choice.numbers), groups.groups)
+        order = Tune(*version, groups.knobs, groups.groups)
         self._note(choice, rules, groups, subject._replace(surroundings=around), order)
         if self._tell(order):
             pace.changed(self._clock())
         return 0.0
 
     def _pace(self, version: VersionKey, choice: TuningChoice, around: tuple[Surroundings, ...]) -> Pace:
-        """Return what counts a change: that of a trial, where nothing but what is tried has changed."""
+        """Return the rate limit of a change: that of experiments, if only the experiment changed."""
         before = self._asked.get(version)
         if before is not None and (before[0].chosen, before[1]) == (choice.chosen, around):
-            return self._turns.setdefault(version[0], Pace(self._most_turns))
+            return self._turns.setdefault(version[0], Pace(MOST_TURNS))
         return self._paces.setdefault(version[0], Pace())
 
     def _note(
@@ -201,7 +196,7 @@ class Tuner:
     ) -> None:
         version = subject.version
         before = self.in_force.get(version)
-        if choice.paused and before is not None:  # what is counted is what a rule does where it is in force
+        if choice.paused and before is not None:  # counts are those of windows with the rule
             rows = before.rules
         else:
             counted = zip(rules.compiled, groups.matched, groups.acted, strict=False)
@@ -217,7 +212,6 @@ class Tuner:
             self._clock(),
             groups.read_ahead,
             subject.whole,
-            groups.adaptive,
         )
         self.news.mark()
         if groups.left:
@@ -234,13 +228,13 @@ class Tuner:
     async def _groups(
         self, version: VersionKey, rules: CompiledChoice, around: tuple[Surroundings, ...]
     ) -> VersionGroups | None:
-        """Return the groups of a version's files; None: they cannot be known yet."""
+        """Return the groups of a version's files. None if they are unknown."""
         if not rules.can_matter(around):
             return VersionGroups()
         key = (
             rules,
             rules.for_nobody_but(around),
-        )  # the rules themselves: a number could be given to others, once they are gone
+        )  # the rules themselves, since an id may be reused after they are gone
         known = self._sorted.setdefault(version, {})
         if key not in known:
             found = await self._sort(version, rules, FileGrouping(rules, around))
@@ -257,7 +251,7 @@ class Tuner:
             return None
 
         def ended() -> bool:
-            return self._ended.is_set() or self._source.choice(version[0]).ruled != rules.choice
+            return self._ended.is_set() or self._source.choice(version[0]) != rules.choice
 
         work = partial(self._folders.go_through, partial(_group_files, grouping=grouping, ended=ended), paths)
         try:

@@ -1,4 +1,4 @@
-"""Which knobs each file of a version has: its manifest played to the rules, in a thread that lets others run."""
+"""Sorts the files of a version into groups of equal knobs, in a thread with a low share of CPU."""
 
 import time
 import zlib
@@ -6,31 +6,31 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 
-from stoker_sidecar.tuning.core.adaptive_numbers import AdaptiveFiles, FreeNumbers
 from stoker_sidecar.tuning.core.grouping import FileGrouping
 from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.version.manifest import Manifest
-from stoker_sidecar.wire.fetcher_protocol import MAX_LINE, FileKnobs
+from stoker_sidecar.wire.fetcher_hints import FileKnobs
+from stoker_sidecar.wire.fetcher_protocol import MAX_LINE
 
-# Of versions with more files nobody follows readers either, and a byte an inode of them is more than a line holds.
+# Larger versions have no observed readers, and a byte per inode exceeds a protocol line.
 MOST_FILES = 10_000_000
-# CPU that one look at a version may cost; what is left then is treated as without rules. 1,000 rules and a million
-# files take 10 s, unless they are regular expressions.
+# CPU limit for one version. Files beyond it have the default knobs. 1,000 rules and a million files take 10 s, without
+# regular expressions.
 MOST_SECONDS = 30.0
-# After so many files (20 ms, where rules are about extensions, sizes and folders) it rests three times as long as it
-# worked: a fourth of a core, beside workers that fetch.
+# After this number of files (20 ms with rules about extensions, sizes and folders) it rests three times as long as it
+# worked: a quarter of a core.
 _PACE_FILES, _REST = 1024, 3.0
-# In base64 it is a third longer.
+# Base64 adds a third.
 _MOST_PACKED = MAX_LINE // 2
 
 
 @dataclass(frozen=True)
 class VersionGroups:
-    """The groups of a version's files, as in ``Tune``, and how many files each rule applied to, and acted on.
+    """The groups of a version's files, as in ``Tune``.
 
-    ``left``: why files were left as without rules, a sentence; empty where none were. ``read_ahead``: bytes of the
-    kernel's read-ahead on FUSE mounts of the version; None: as without rules. ``free``: which numbers of each group
-    may be found; ``adaptive``: of which files that is so; None: of none.
+    ``matched``, ``acted``: number of files per rule that match it, and that have one of its values. ``left``: why files
+    have the default knobs, a sentence, or empty. ``read_ahead``: bytes of the kernel's read-ahead on FUSE mounts of the
+    version, or None for the default.
     """
 
     knobs: tuple[FileKnobs, ...] = ()
@@ -39,8 +39,6 @@ class VersionGroups:
     acted: tuple[int, ...] = ()
     left: str = ""
     read_ahead: int | None = None
-    free: tuple[FreeNumbers, ...] = ()
-    adaptive: AdaptiveFiles | None = None
 
 
 def group_files(
@@ -50,9 +48,9 @@ def group_files(
     cpu: Callable[[], float] = time.thread_time,
     sleep: Callable[[float], None] = time.sleep,
 ) -> VersionGroups:
-    """Sort a version's files into groups. Blocks, without haste. Raises CacheError.
+    """Sort a version's files into groups. Blocks for seconds. Raises CacheError.
 
-    ``ended``: nobody waits for it any more. ``cpu``: seconds of it that this thread has had.
+    ``ended``: return True to stop. ``cpu``: CPU seconds of this thread.
     """
     with closing(Manifest.open(paths.manifest)) as manifest:
         if manifest.info.files > MOST_FILES:
@@ -67,10 +65,9 @@ def group_files(
         left = f"{manifest.info.files - seen} files: the rules took {MOST_SECONDS:.0f} s of CPU for the others"
     knobs, (matched, acted) = grouping.knobs, grouping.counts()
     used = len(knobs) > 1
-    read_ahead = grouping.read_ahead if seen == manifest.info.files else None  # one that was not seen may want as ever
+    read_ahead = grouping.read_ahead if seen == manifest.info.files else None  # an unseen file may need the default
     sorted_ = (knobs, packed) if used else ((), b"")
-    numbers = (grouping.free, grouping.adaptive) if used else ((), None)
-    return VersionGroups(*sorted_, tuple(matched), tuple(acted), left, read_ahead, *numbers)
+    return VersionGroups(*sorted_, tuple(matched), tuple(acted), left, read_ahead)
 
 
 def _sort(
@@ -81,7 +78,7 @@ def _sort(
     cpu: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> int:
-    """Note the group of each file; return of how many it was found out."""
+    """Store the group of each file. Return the number of files with a group."""
     seen, began = 0, cpu()
     last = began
     for path, entry in manifest.walk():

@@ -1,4 +1,4 @@
-"""Builds a manifest from listed objects in any order, in bounded memory, and checks one that another node built."""
+"""Builds a manifest from listed objects in any order, in bounded memory, and verifies one from another node."""
 
 import json
 import sqlite3
@@ -25,12 +25,12 @@ from stoker_sidecar.version.manifest import (
 from stoker_sidecar.version.objects import PATH_MAX, ListedObject, SkipReason, is_folder_marker, skip_reason
 from stoker_sidecar.version.tree import CanonicalDigest, Row, TreeBuilder, sort_key
 
-# Bytes of one object, and of a source: a hundred times what stores take and hold, and far from the end of int64, which
-# manifests, statuses and file systems count with.
+# Limits on one object and on a source, in bytes: a hundred times the limits of stores, and far below int64, which
+# manifests, statuses and file systems use.
 MOST_OBJECT_BYTES = 2**50
 MOST_SOURCE_BYTES = 2**60
 _MOST_SHOWN = 200  # characters of a path in a sentence or an example
-_LAST_NS = 2**63 - 1  # of times, in nanoseconds since 1970: in the year 2262
+_LAST_NS = 2**63 - 1  # latest time, in nanoseconds since 1970: the year 2262
 _INSERT_OBJECT = "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?, ?, ?)"
 _INSERT_ENTRY = f"INSERT INTO entry ({ENTRY_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
@@ -38,13 +38,19 @@ _INSERT_ENTRY = f"INSERT INTO entry ({ENTRY_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, 
 class ManifestBuilder:
     """Builds one manifest: ``add`` pages of the listing, then ``finish``.
 
-    A context manager: the temporary table goes at exit. ``path`` is where the manifest is written, for the caller to
-    move into place; ``selected`` tells which paths belong to the dataset.
+    A context manager, which removes the temporary table at exit. ``path`` is the file to write, which the caller moves
+    into place. ``selected`` returns True for paths of the dataset, ``below`` for folders that may contain such paths.
     """
 
-    def __init__(self, path: Path, selected: Callable[[str], bool] = lambda path: True) -> None:
+    def __init__(
+        self,
+        path: Path,
+        selected: Callable[[str], bool] = lambda path: True,
+        below: Callable[[str], bool] = lambda folder: True,
+    ) -> None:
         self._path = path
         self._selected = selected
+        self._below = below
         self._temporary = path.with_name(path.name + ".listing")
         self._temporary.unlink(missing_ok=True)
         self._listing = _connect(self._temporary)
@@ -66,13 +72,14 @@ class ManifestBuilder:
     def add(self, objects: Iterable[ListedObject]) -> None:
         """Add one page, in any order.
 
-        What ``selected`` leaves out does not count; what cannot be a file is counted as skipped.
+        Objects outside ``selected`` do not count. Objects that cannot be files count as skipped.
         """
         self._listing.executemany(_INSERT_OBJECT, self._rows(objects))
 
     def finish(self, source: str = "the source") -> ManifestInfo:
         """Write the manifest. Raises EmptySource or NoMatch with a sentence that names ``source``."""
-        self._listing.execute("PRAGMA cache_size = -2048")  # read in order now: the rest is for the manifest's own
+        # the rows are read in order now: the memory is for the manifest's cache
+        self._listing.execute("PRAGMA cache_size = -2048")
         rows = self._listing.execute("SELECT * FROM object ORDER BY sort_key, is_dir")
         with new_manifest(self._path) as manifest:
             tree = write_rows(manifest, (Row(*row) for row in rows))
@@ -85,15 +92,25 @@ class ManifestBuilder:
 
     def _rows(self, objects: Iterable[ListedObject]) -> Iterator[tuple[bytes, bool, int, int, str, str]]:
         for found in objects:
-            if not found.path:  # the marker of the source's own folder
+            if not found.path:  # the marker of the source's folder
                 continue
             self.seen += 1
-            # Before a pattern looks at it: a store's keys end at 1,024 bytes, and a file's path at 4,095.
+            if found.skipped is not None:
+                self._unlisted(found, found.skipped)
+                continue
+            # Before pattern matching: a store's keys end at 1,024 bytes, and a file's path at 4,095.
             if len(found.path) > PATH_MAX:
                 self._skip(SkipReason.PATH_TOO_LONG, _shown(found.path))
             elif self._selected(found.path.rstrip(b"/").decode("utf-8", "surrogateescape")):
                 self.matched += 1
                 yield from self._row(found)
+
+    def _unlisted(self, found: ListedObject, reason: SkipReason) -> None:
+        """Count an entry that the source cannot list, unless patterns exclude it."""
+        path = found.path.rstrip(b"/").decode("utf-8", "surrogateescape")
+        if (self._below if is_folder_marker(found.path) else self._selected)(path):
+            self.matched += 1
+            self._skip(reason, _shown(found.path))
 
     def _row(self, found: ListedObject) -> Iterator[tuple[bytes, bool, int, int, str, str]]:
         reason = skip_reason(found.path, found.size)
@@ -129,20 +146,23 @@ class ManifestBuilder:
                 f"none of the {self.seen} objects under {source} is selected by include and exclude: "
                 "patterns are relative to the prefix, such as train/**"
             )
-        reasons = ", ".join(f"{count} {reason}" for reason, (count, _) in sorted(self._skipped.items()))
-        return EmptySource(
-            f"none of the {self.matched} objects under {source} can be a file ({reasons or 'folders only'})"
+        reasons = ", ".join(
+            f"{count} {reason} (such as {example})" for reason, (count, example) in sorted(self._skipped.items())
         )
+        left_out = f"; left out: {reasons}" if reasons else " (folders only)"
+        return EmptySource(f"none of the {self.matched} objects under {source} can be a file{left_out}")
 
 
 def _shown(path: bytes) -> str:
-    """Return a path for people, who need no more of a long one than its beginning."""
-    return shortened(path[:_MOST_SHOWN].decode("utf-8", "backslashreplace"), _MOST_SHOWN)
+    """Return the beginning of a path for people, without terminal control characters."""
+    text = path[:_MOST_SHOWN].decode("utf-8", "backslashreplace")
+    escaped = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    return shortened(escaped, _MOST_SHOWN)
 
 
 @contextmanager
 def new_manifest(path: Path) -> Iterator[sqlite3.Connection]:
-    """Give an empty manifest for rows and totals; at the end it gets its index and its format."""
+    """Yield an empty manifest for rows and totals, then add its index and format."""
     path.unlink(missing_ok=True)
     manifest = _connect(path)
     try:
@@ -156,14 +176,14 @@ def new_manifest(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def write_rows(manifest: sqlite3.Connection, rows: Iterable[Row]) -> TreeBuilder:
-    """Write rows, ascending by (sort_key, is_dir); returns what they add up to."""
+    """Write rows, ascending by (sort_key, is_dir). Return the tree with their totals."""
     tree = TreeBuilder()
     manifest.executemany(_INSERT_ENTRY, tree.nodes(rows))
     return tree
 
 
 def note_totals(manifest: sqlite3.Connection, tree: TreeBuilder, skipped: tuple[Skipped, ...] = ()) -> ManifestInfo:
-    """Write what the rows add up to."""
+    """Write the totals of the rows."""
     info = ManifestInfo(tree.digest.hexdigest(), tree.files, tree.total_bytes, tree.directories, skipped)
     listed = json.dumps([[item.reason, item.count, item.example] for item in skipped])
     totals = [("files", info.files), ("bytes", info.bytes), ("directories", info.directories)]
@@ -172,7 +192,7 @@ def note_totals(manifest: sqlite3.Connection, tree: TreeBuilder, skipped: tuple[
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    # No journal and no sync: a build that is cut off is thrown away whole, the file gets its name only when done.
+    # No journal and no sync: an interrupted build is discarded, and the file gets its name only when it is complete.
     connection = sqlite3.connect(path, check_same_thread=False)
     connection.execute("PRAGMA journal_mode = OFF")
     connection.execute("PRAGMA synchronous = OFF")
@@ -181,7 +201,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def verify(path: Path, digest: str) -> ManifestInfo:
-    """Recompute the digest from the rows, in one pass. Raises ManifestInvalid when anything does not fit."""
+    """Recompute the digest from the rows, in one pass. Raises ManifestInvalid on any mismatch."""
     manifest = Manifest.open(path)
     try:
         _check_numbers(manifest)

@@ -25,11 +25,10 @@ CREATE TABLE entry (
 );
 """
 
-# Made after the rows: half the time of keeping it up to date, and a denser file.
+# Created after the rows: half the time of keeping it up to date, and a denser file.
 CREATE_INDEX = "CREATE UNIQUE INDEX by_name ON entry (parent, name)"
 
-# The listing as it comes, in any order; sorted by its primary key on disk, so that memory does not grow with the
-# source.
+# The listing in arrival order. The primary key sorts it on disk, so that memory does not grow with the source.
 CREATE_LISTING = """
 CREATE TABLE object (
   sort_key BLOB NOT NULL, is_dir INTEGER NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
@@ -37,11 +36,11 @@ CREATE TABLE object (
 ) WITHOUT ROWID
 """
 ROOT_INO = 1
-# Pages that SQLite keeps in memory, as negative KiB: 4 MiB hold the inner nodes of an index over two million rows.
+# Page cache of SQLite in negative KiB: 4 MiB hold the inner nodes of an index over two million rows.
 _CACHE_SIZE = -4096
 _PAGE_ROWS = 256
 _KEPT_PAGES = 4
-_SCAN_ROWS = 4096  # of a walk over names alone: some 0.5 MB
+_SCAN_ROWS = 4096  # of a walk over names only: some 0.5 MB
 
 
 class Entry(NamedTuple):
@@ -62,7 +61,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Skipped:
-    """Keys that cannot be files: why (a SkipReason), how many, and one of them."""
+    """Keys that cannot be files: the reason (a SkipReason), the number, and an example."""
 
     reason: str
     count: int
@@ -81,23 +80,23 @@ class ManifestInfo:
 
 
 class Manifest:
-    """A manifest file, open for reading; every question raises CacheDiskFailed when the disk fails.
+    """A manifest file, open for reading. Every query raises CacheDiskFailed when the disk fails.
 
-    Inode numbers are dense: 1 is the root, then depth first, siblings by name. Not for several threads at a time;
-    another thread opens its own.
+    Inode numbers are dense: 1 is the root, then depth first, siblings by name. Not for concurrent threads: each thread
+    opens a separate one.
     """
 
     def __init__(self, connection: sqlite3.Connection, info: ManifestInfo) -> None:
         self._connection = connection
         self.info = info
-        # Files come in the order of their folders: a few hundred paths save a climb to the root for each file.
+        # Files come folder by folder: a few hundred cached paths save a climb to the root for each file.
         self._folder = lru_cache(maxsize=256)(self.path)
-        # Those that nodes divide with others are walked over again and again, from where something is missing.
+        # Nodes that share a version walk it repeatedly from their first missing file.
         self._page_at = lru_cache(maxsize=_KEPT_PAGES)(self.page)
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Open a manifest file. Raises ManifestInvalid when it is missing, damaged or of another format."""
+        """Open a manifest file. Raises ManifestInvalid if it is missing, damaged or of another format."""
         try:
             connection = sqlite3.connect(
                 f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True, check_same_thread=False
@@ -117,15 +116,15 @@ class Manifest:
         return self.info.files + self.info.directories
 
     def lookup(self, parent: int, name: bytes) -> Entry | None:
-        """Find the child of that name; None when there is none."""
+        """Find the child of that name, or None."""
         return self._one("parent = ? AND name = ?", (parent, name))
 
     def entry(self, ino: int) -> Entry | None:
-        """Find a file or folder by its inode number; None when there is none."""
+        """Find a file or folder by its inode number, or None."""
         return self._one("ino = ?", (ino,))
 
     def entries_of(self, inos: Sequence[int]) -> dict[int, Entry]:
-        """Find files and folders by their inode numbers, some hundred by one query; of those that there are."""
+        """Find files and folders by their inode numbers, some hundred per query. Missing ones are absent."""
         found: dict[int, Entry] = {}
         for first in range(0, len(inos), _PAGE_ROWS):
             some = tuple(inos[first : first + _PAGE_ROWS])
@@ -134,9 +133,9 @@ class Manifest:
         return found
 
     def children(self, ino: int, after: int = 0) -> Iterator[Entry]:
-        """List children by inode number (and so by name) behind the inode ``after``.
+        """List children by inode number (and so by name) after the inode ``after``.
 
-        By pages, so it may be left early.
+        It works in pages, so the caller may stop early.
         """
         previous = self.entry(after) if after else None
         name = previous.name if previous is not None else b""
@@ -145,30 +144,30 @@ class Manifest:
             name = rows[-1].name
 
     def files(self, after: int = 0) -> Iterator[Entry]:
-        """List all files in canonical order, beginning behind the inode ``after``."""
+        """List all files in canonical order, after the inode ``after``."""
         return (entry for entry in self.entries(after) if not entry.is_dir)
 
     def entries(self, after: int = 0) -> Iterator[Entry]:
-        """List files and folders in canonical order, beginning behind the inode ``after``."""
+        """List files and folders in canonical order, after the inode ``after``."""
         while rows := self.page(after):
             yield from rows
             after = rows[-1].ino
 
     def page(self, after: int) -> list[Entry]:
-        """Return the next few hundred files and folders behind the inode ``after``, in canonical order.
+        """Return the next few hundred files and folders after the inode ``after``, in canonical order.
 
-        None at the end.
+        Empty at the end.
         """
         return self._many("ino > ? ORDER BY ino", (after,))
 
     def page_with(self, ino: int) -> Sequence[Entry]:
-        """Return a page that has an inode in it, which may be kept from before."""
+        """Return a page that contains an inode, possibly from a cache."""
         return self._page_at((ino - 1) // _PAGE_ROWS * _PAGE_ROWS)
 
     def walk(self) -> Iterator[tuple[bytes, Entry]]:
         """List everything below the root with its path, in canonical order.
 
-        Raises ManifestInvalid when a parent is missing.
+        Raises ManifestInvalid if a parent is missing.
         """
         return _with_paths(self.entries(after=ROOT_INO))
 
@@ -190,7 +189,7 @@ class Manifest:
         return self.path_of(entry)
 
     def path_of(self, entry: Entry) -> str:
-        """Return the path of an entry below the root that is at hand: a query less than ``path``."""
+        """Return the path of a known entry below the root, with one query less than ``path``."""
         name = entry.name.decode()
         return f"{self._folder(entry.parent)}/{name}" if entry.parent != ROOT_INO else name
 
@@ -202,7 +201,7 @@ class Manifest:
         return entry
 
     def last_below(self, ino: int) -> int:
-        """Return the last inode of a folder's whole content, which has the numbers that follow its own; a file's own.
+        """Return the last inode of a folder's content, whose numbers follow the folder's. For a file, return its inode.
 
         Raises KeyError for an unknown inode.
         """
@@ -211,30 +210,22 @@ class Manifest:
             after = self._many("parent = ? AND name > ? ORDER BY name", (entry.parent, entry.name), 1)
             if after:
                 return after[0].ino - 1
-            entry = self.entry(entry.parent)  # it is the last one there: so its folder ends where it does
+            entry = self.entry(entry.parent)  # it is the last child, so its folder ends with it
         if entry is None:
             raise KeyError(ino)
         return self.last_ino if entry.is_dir else entry.ino
 
-    def folder_inos(self) -> Iterator[int]:
-        """List the inodes of all folders. Raises CacheDiskFailed."""
-        return (ino for page in self._pages("SELECT ino FROM entry WHERE is_dir = 1", ()) for (ino,) in page)
-
-    def names_in(self, ino: int) -> Iterator[list[tuple[int, str]]]:
-        """List inodes and names of a folder's children, by name, some thousand at a time. Raises CacheDiskFailed."""
-        query = "SELECT ino, CAST(name AS TEXT) FROM entry WHERE parent = ? AND name > X'' ORDER BY name"
-        return self._pages(query, (ino,))
-
-    def names_between(self, first: int, last: int) -> Iterator[list[tuple[int, str]]]:
-        """List inodes and names of a range of inodes, some thousand at a time. Raises CacheDiskFailed."""
-        return self._pages("SELECT ino, CAST(name AS TEXT) FROM entry WHERE ino BETWEEN ? AND ?", (first, last))
-
-    def sizes_between(self, first: int, last: int) -> Iterator[list[tuple[int]]]:
-        """List the sizes of all files and folders in a range of inodes, in order. Raises CacheDiskFailed."""
-        return self._pages("SELECT size FROM entry WHERE ino BETWEEN ? AND ? ORDER BY ino", (first, last))
+    def scan(self, query: str, values: tuple[int, ...] = ()) -> Iterator[list[Any]]:
+        """Run a query over many rows, some thousand at a time: see manifest_scans. Raises CacheDiskFailed."""
+        try:
+            rows = self._connection.execute(query, values)
+            while page := rows.fetchmany(_SCAN_ROWS):
+                yield page
+        except sqlite3.Error as error:
+            raise _unreadable(error) from error
 
     def copy_to(self, path: Path) -> None:
-        """Write the manifest once more, from the open file: it may have been deleted.
+        """Write a copy of the manifest from the open file, which may have been deleted.
 
         Blocks. Raises ManifestInvalid.
         """
@@ -256,14 +247,6 @@ class Manifest:
             raise _unreadable(error) from error
         return _entry(row) if row is not None else None
 
-    def _pages(self, query: str, values: tuple[int, ...]) -> Iterator[list[Any]]:
-        try:
-            rows = self._connection.execute(query, values)
-            while page := rows.fetchmany(_SCAN_ROWS):
-                yield page
-        except sqlite3.Error as error:
-            raise _unreadable(error) from error
-
     def _many(self, condition: str, values: tuple[int | bytes, ...], most: int = _PAGE_ROWS) -> list[Entry]:
         query = f"SELECT {ENTRY_COLUMNS} FROM entry WHERE {condition} LIMIT {most}"
         try:
@@ -273,7 +256,7 @@ class Manifest:
 
 
 def _with_paths(entries: Iterator[Entry]) -> Iterator[tuple[bytes, Entry]]:
-    """Join paths with only the open folders' in memory, since a folder's content follows it."""
+    """Join paths with only the open folders in memory, because a folder's content follows it."""
     open_folders: list[tuple[int, bytes]] = [(ROOT_INO, b"")]
     for entry in entries:
         while open_folders and open_folders[-1][0] != entry.parent:

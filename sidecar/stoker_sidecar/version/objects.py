@@ -1,37 +1,21 @@
-"""Objects as a listing yields them, and which of them are files of the dataset: what keys and patterns say.
+"""Objects of a listing, and the selection of the dataset's files by keys and patterns.
 
-docs/SEMANTICS.md lists the rules; this is their source.
+docs/reference/semantics.md lists the rules; this is their source.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from stoker_tuning.rules.globs import PatternError, compile_glob
+
 NAME_MAX = 255  # bytes of one file name on Linux
 PATH_MAX = 4095  # bytes of a whole path on Linux, less its NUL
-# Of an include or exclude: ``*`` and ``?`` stop at '/', ``**`` does not.
-_TOKEN = re.compile(r"\*\*/|/\*\*$|\*\*|\*|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
-
-_NO_CHARACTER = {"[]", "[!]", "[^]"}
-
-
-class ListedObject(NamedTuple):
-    """An object as a listing yields it.
-
-    ``path`` is the key below the source's folder, raw bytes; ``size`` in bytes, ``mtime_ns`` since 1970, ``etag``
-    without quotes; ``version_id`` is empty where the bucket keeps no versions.
-    """
-
-    path: bytes
-    size: int
-    mtime_ns: int
-    etag: str
-    version_id: str = ""
 
 
 class SkipReason(StrEnum):
-    """Why a key is counted in status.skipped and not shown."""
+    """Why a key counts in status.skipped and has no file."""
 
     EMPTY_SEGMENT = "EmptySegment"  # '//' or a leading '/'
     DOT_SEGMENT = "DotSegment"  # '.' or '..' between slashes
@@ -39,17 +23,38 @@ class SkipReason(StrEnum):
     SEGMENT_TOO_LONG = "SegmentTooLong"
     PATH_TOO_LONG = "PathTooLong"
     NOT_UTF8 = "NotUTF8"
-    FILE_AND_FOLDER = "FileAndFolder"  # 'a' beside 'a/b': the folder is shown, the file is not
+    FILE_AND_FOLDER = "FileAndFolder"  # 'a' next to 'a/b': the folder is shown, the file is not
     FOLDER_WITH_CONTENT = "FolderWithContent"  # 'a/' with bytes in it
+    UNKNOWN_NAME = "UnknownName"  # the server lists U+FFFD for characters that XML cannot represent
+    UNREADABLE = "Unreadable"  # a folder of file:// that cannot be listed, or a file in one that cannot be entered
+    LINK_OUTSIDE = "LinkOutside"  # a symbolic link to a folder outside this source's permissions
+    LINK_LOOP = "LinkLoop"  # a symbolic link to a parent folder, or to itself
+    BROKEN_LINK = "BrokenLink"  # a symbolic link to a missing target
+
+
+class ListedObject(NamedTuple):
+    """An object of a listing.
+
+    ``path`` is the key below the source's folder, raw bytes; ``size`` in bytes, ``mtime_ns`` since 1970, ``etag``
+    without quotes; ``version_id`` is empty in a bucket without versions. ``skipped`` is the reason why the source
+    cannot list it; size, time and ETag then have no meaning.
+    """
+
+    path: bytes
+    size: int
+    mtime_ns: int
+    etag: str
+    version_id: str = ""
+    skipped: SkipReason | None = None
 
 
 def is_folder_marker(path: bytes) -> bool:
-    """Tell whether a key ends with '/': what consoles create for an empty folder."""
+    """Return True if a key ends with '/', as consoles create it for an empty folder."""
     return path.endswith(b"/")
 
 
 def skip_reason(path: bytes, size: int) -> SkipReason | None:
-    """Tell why the object at ``path`` (below the source's folder) cannot be a file or an empty folder; None: it can."""
+    """Return why the object at ``path`` (below the source's folder) cannot be a file or an empty folder, or None."""
     if is_folder_marker(path):
         if size > 0:
             return SkipReason.FOLDER_WITH_CONTENT
@@ -81,13 +86,13 @@ def _bad_segment(path: bytes) -> SkipReason | None:
 
 
 def folder_prefix(key_prefix: str) -> str:
-    """End a prefix with '/', so that ``p`` and ``p/`` name the same folder and ``p`` never matches ``pq/``."""
+    """Add a final '/' to a prefix, so that ``p`` and ``p/`` name the same folder and ``p`` never matches ``pq/``."""
     stripped = key_prefix.rstrip("/")
     return f"{stripped}/" if stripped else ""
 
 
 def selector(include: Iterable[str], exclude: Iterable[str]) -> Callable[[str], bool]:
-    """Return the test for paths of the dataset: without include it is every path, and exclude wins.
+    """Return the test for paths of the dataset. Without include it accepts all paths, and exclude overrides it.
 
     Raises ValueError with a sentence.
     """
@@ -102,79 +107,34 @@ def selector(include: Iterable[str], exclude: Iterable[str]) -> Callable[[str], 
     return selected
 
 
-def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """Translate one pattern to a regular expression that is matched whole. Raises ValueError with a sentence.
+def below_selector(include: Iterable[str], exclude: Iterable[str]) -> Callable[[str], bool]:
+    """Return the test for folders that may contain paths of the dataset, for any file names.
 
-    It takes at most as many steps as the pattern's length times the path's: a ``*`` that has found the next characters
-    of its pattern never looks for them again (an atomic group), since a match further on could only leave less to the
-    rest; the same holds for ``**/`` and the folders that follow it.
+    Raises ValueError with a sentence.
     """
-    if not pattern or pattern.startswith("/") or pattern.endswith("/"):
-        raise ValueError(f"the pattern {pattern!r} must not be empty, nor begin or end with '/': write train/**")
-    if re.search(r"[^/]\*\*|\*\*[^/]", pattern):
-        raise ValueError(f"in the pattern {pattern!r} '**' must stand alone between slashes: write a/**/b")
-    tokens = _TOKEN.findall(pattern)
-    if _NO_CHARACTER & set(tokens):
-        raise ValueError(f"the pattern {pattern!r} has brackets without a character in them: write [abc] or [!abc]")
-    groups, below = _folder_groups(tokens)
-    # What comes behind '**' ends the path, unless the pattern goes on with whatever is below.
-    parts = [_folders(group, last=not below and group is groups[-1]) for group in groups[1:]]
-    source = "".join([_segments(groups[0]), *(f"(?>(?:[^/]*+/)*?{part})" for part in parts)]) + (".+" if below else "")
+    kept = [pattern.split("/") for pattern in include]
+    dropped = [compile_pattern(pattern) for pattern in exclude]
+
+    def selected(folder: str) -> bool:
+        if kept and not any(_may_match_below(pattern, folder.split("/")) for pattern in kept):
+            return False
+        return not any(pattern.fullmatch(f"{folder}/any") for pattern in dropped)
+
+    return selected
+
+
+def _may_match_below(pattern: Sequence[str], folder: Sequence[str]) -> bool:
+    for part, name in zip(pattern, folder, strict=False):
+        if part == "**":
+            return True
+        if not compile_pattern(part).fullmatch(name):
+            return False
+    return len(pattern) > len(folder)
+
+
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """Translate one pattern to a regular expression for whole paths. Raises ValueError with a sentence."""
     try:
-        return re.compile(source, re.DOTALL)
-    except re.error as error:
-        raise ValueError(f"the pattern {pattern!r} cannot be read: {error}") from error
-
-
-def _folder_groups(tokens: list[str]) -> tuple[list[list[str]], bool]:
-    """Split the tokens of a pattern at each ``**/``; tells whether it ends with ``**``, which is left out."""
-    below = tokens[-1] in ("**", "/**")
-    if below:
-        tokens = [*tokens[:-1], *(["/"] if tokens[-1] == "/**" else [])]
-    groups: list[list[str]] = [[]]
-    for token in tokens:
-        if token == "**/":
-            groups.append([])
-        else:
-            groups[-1].append(token)
-    return groups, below
-
-
-def _folders(group: list[str], *, last: bool) -> str:
-    return _segments(group) + (r"\Z" if last else "")
-
-
-def _segments(tokens: list[str]) -> str:
-    """Translate names between slashes."""
-    names: list[list[str]] = [[]]
-    for token in tokens:
-        if token == "/":
-            names.append([])
-        else:
-            names[-1].append(token)
-    return "/".join(_name(name) for name in names)
-
-
-def _name(tokens: list[str]) -> str:
-    """Translate one name: what stands between its stars is found from the left, the last of it at the name's end."""
-    runs: list[str] = [""]
-    for token in tokens:
-        if token == "*":
-            runs.append("")
-        else:
-            runs[-1] += _translate(token)
-    first, *others = runs
-    if not others:
-        return first
-    end = f"(?>[^/]*?{others[-1]}(?=/|\\Z))" if others[-1] else "[^/]*+"
-    return first + "".join(f"(?>[^/]*?{run})" for run in others[:-1]) + end
-
-
-def _translate(token: str) -> str:
-    """Translate what stands for one character."""
-    if token == "?":
-        return "[^/]"
-    if token.startswith("[") and len(token) > 1:
-        body = token[1:-1].replace("\\", "\\\\").replace("[", "\\[")
-        return f"(?!/)[^{body[1:]}]" if body.startswith("!") else f"(?!/)[{body}]"
-    return re.escape(token)
+        return compile_glob(pattern)
+    except PatternError as error:
+        raise ValueError(f"the pattern {pattern!r} cannot be used: {error}") from error

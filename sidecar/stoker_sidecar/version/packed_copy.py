@@ -1,4 +1,4 @@
-"""Compressed copies on the disk: written whole under another name first, read a frame at a time. Blocks."""
+"""Compressed copies on the disk: written under a temporary name, read a frame at a time. Blocks."""
 
 import errno
 import os
@@ -25,15 +25,15 @@ from stoker_sidecar.version.seekable import (
 _MODE = 0o444
 _SUFFIX = ".zst"
 _TEMPORARY = ".tmp"
-# As much is packed before it is asked whether the copy becomes small enough.
+# Bytes to pack before checking if the copy becomes small enough.
 _TRY = 8 * FRAME
 
 
 @dataclass(frozen=True)
 class CopyOrder:
-    """How a copy is made: ``level`` of zstd; ``least_ratio``: how many times smaller than the file it has to be.
+    """Parameters of a copy: ``level`` of zstd, and ``least_ratio``, the required compression ratio.
 
-    ``ended``: asked after each frame whether it is to be left off.
+    ``ended`` is called after each frame, and returns True to abort.
     """
 
     level: int
@@ -42,9 +42,9 @@ class CopyOrder:
 
 
 def write_copy(source: Path, target: Path, entry: Entry, order: CopyOrder) -> int:
-    """Write the copy of a whole file; return its bytes on the disk; 0: there is none, as it would be too large.
+    """Write the copy of a complete file. Return its bytes on the disk, or 0 without a copy, if it would be too large.
 
-    Raises OSError, and then there is none either.
+    After an OSError there is no copy either.
     """
     target.parent.mkdir(exist_ok=True)
     temporary = target.with_name(f"{entry.ino}.{time_ns():x}{_TEMPORARY}")
@@ -77,7 +77,7 @@ def _pack(source: int, out: BinaryIO, size: int, order: CopyOrder) -> int:
 
 
 def read_table(descriptor: int, size: int) -> "array[int]":
-    """Return where the frames of an open copy begin. ``size``: of the file. Raises OSError."""
+    """Return the offsets of frames in an open copy. ``size`` is the file's. Raises OSError."""
     packed_size, length = os.fstat(descriptor).st_size, table_length(size)
     if packed_size < length:
         raise OSError(errno.EIO, "a compressed copy is damaged: it has no table")
@@ -91,14 +91,14 @@ def read_frame(descriptor: int, table: "array[int]", frame: int, size: int) -> b
 
 
 def read_copy(path: Path, size: int) -> bytes:
-    """Return all of a file from its copy. ``size``: of the file. Raises OSError."""
+    """Return a whole file from its copy. ``size`` is the file's. Raises OSError."""
     with path.open("rb", buffering=0) as file:
         table = read_table(file.fileno(), size)
         return b"".join(read_frame(file.fileno(), table, frame, size) for frame in range(frame_count(size)))
 
 
 def is_copy_readable(path: Path, size: int, offset: int, length: int) -> bool:
-    """Tell whether these bytes of a file can be had from its copy."""
+    """Return True if these bytes of a file can be read from its copy."""
     try:
         with path.open("rb", buffering=0) as file:
             table = read_table(file.fileno(), size)
@@ -110,9 +110,9 @@ def is_copy_readable(path: Path, size: int, offset: int, length: int) -> bool:
 
 
 def copies_in(folder: Path) -> dict[int, os.stat_result]:
-    """Return the copies in a folder by inode; what is left of one that never became whole is deleted. Raises OSError.
+    """Return the copies in a folder by inode, and delete incomplete ones. Raises OSError.
 
-    They are not looked into: a damaged one is found by its checksums when it is read.
+    Their contents are not checked: checksums find a damaged one when it is read.
     """
     found: dict[int, os.stat_result] = {}
     with suppress(FileNotFoundError), os.scandir(folder) as entries:
@@ -121,7 +121,7 @@ def copies_in(folder: Path) -> dict[int, os.stat_result]:
             if f".{rest}" == _SUFFIX and ino.isascii() and ino.isdigit():
                 found[int(ino)] = entry.stat(follow_symlinks=False)
             else:
-                with suppress(OSError):  # no file, which someone else put there
+                with suppress(OSError):  # not a file, created by someone else
                     os.unlink(entry.path)  # noqa: PTH108 -- scandir's
     return found
 

@@ -1,8 +1,8 @@
-"""The layout of a compressed copy: frames of zstd, one for each 128 KiB of the file, and a table of them at the end.
+"""The layout of a compressed copy: a zstd frame for each 128 KiB of the file, and a table of frames at the end.
 
-It is zstd's seekable format, so that `zstd -d` reads it as well. Who reads one knows the size of the file from the
-manifest, so nothing that the copy says of itself decides how much memory is taken: each frame has to be exactly as long
-as it should be, and its checksum right. What is not is an OSError, never other bytes.
+It is zstd's seekable format, so `zstd -d` can read it. A reader knows the file's size from the manifest, so the copy
+cannot determine memory use: each frame must have the expected length and a valid checksum. Otherwise reading raises
+OSError, and never returns other bytes.
 """
 
 import errno
@@ -18,21 +18,21 @@ if TYPE_CHECKING or sys.version_info < (3, 14):
 else:
     from compression import zstd
 
-# As much as the kernel asks for at a time, so most reads need one frame; ratios are a few percent below larger frames'.
+# The kernel's request size, so most reads need one frame. Ratios are a few percent below those of larger frames.
 FRAME = 128 * 1024
-# A table for this size takes 64 KiB of memory, and the copy some 5 s to make; larger files stay as they are.
+# The table of a file of this size takes 64 KiB of memory, and the copy some 5 s. Larger files are not compressed.
 MOST_SIZE = 1024**3
-_WINDOW_LOG = 17  # of FRAME: a frame that asks for more memory is none of ours
+_WINDOW_LOG = 17  # of FRAME: a frame that needs more memory is invalid
 _LONGEST = FRAME + 1024  # of a frame: incompressible data takes some bytes more
-_CHECKSUM_FLAG = 0b100  # of the byte behind a frame's magic number
-_HEAD = Struct("<II")  # magic number of a frame to skip, and its length
+_CHECKSUM_FLAG = 0b100  # in the byte after a frame's magic number
+_HEAD = Struct("<II")  # magic number of a skippable frame, and its length
 _ENTRY = Struct("<II")  # compressed and whole length of a frame
 _FOOT = Struct("<IBI")  # number of frames, descriptor (no checksums here: each frame has its own), magic number
 _SKIPPABLE, _SEEKABLE = 0x184D2A5E, 0x8F92EAB1
 
 
 class FramePacker:
-    """Compresses the frames of files at one level of zstd, each with its checksum. Not for several threads at once."""
+    """Compresses the frames of files at one zstd level, each with its checksum. Not for concurrent threads."""
 
     def __init__(self, level: int) -> None:
         wanted = zstd.CompressionParameter
@@ -44,13 +44,13 @@ class FramePacker:
 
 
 def unpack(frame: bytes, length: int) -> bytes:
-    """Return the ``length`` bytes of a frame. Raises OSError when it does not hold just these, by its checksum."""
+    """Return the ``length`` bytes of a frame. Raises OSError if its checksum does not confirm exactly these."""
     if len(frame) < 5 or not frame[4] & _CHECKSUM_FLAG:
         raise _damaged("a frame has no checksum")
     unpacking = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _WINDOW_LOG})
     try:
         data = unpacking.decompress(frame, max_length=length)
-        # All bytes are there before the checksum behind them is looked at, so it may have to go on for that.
+        # The checksum after the data is verified only when decompression continues past all bytes.
         more = b"" if unpacking.eof else unpacking.decompress(b"", max_length=1)
     except zstd.ZstdError as error:
         raise _damaged(str(error)) from error
@@ -65,26 +65,26 @@ def frame_count(size: int) -> int:
 
 
 def frame_length(size: int, frame: int) -> int:
-    """Return how many bytes of the file are in a frame."""
+    """Return the number of the file's bytes in a frame."""
     return min(FRAME, size - frame * FRAME)
 
 
 def table_length(size: int) -> int:
-    """Return how many bytes the table at the end takes for a file of this size."""
+    """Return the size of the table for a file of this size."""
     return _HEAD.size + frame_count(size) * _ENTRY.size + _FOOT.size
 
 
 def encode_table(lengths: Sequence[int], size: int) -> bytes:
-    """Write the table. ``lengths``: of each compressed frame; ``size``: of the file."""
+    """Encode the table. ``lengths`` are those of compressed frames; ``size`` is the file's."""
     rows = (_ENTRY.pack(length, frame_length(size, frame)) for frame, length in enumerate(lengths))
     head, foot = _HEAD.pack(_SKIPPABLE, table_length(size) - _HEAD.size), _FOOT.pack(len(lengths), 0, _SEEKABLE)
     return b"".join((head, *rows, foot))
 
 
 def decode_table(table: bytes, size: int, packed_size: int) -> "array[int]":
-    """Return where each frame begins, and last where the table does.
+    """Return the offset of each frame, and finally that of the table.
 
-    ``table``: the last ``table_length(size)`` bytes of a copy of ``packed_size`` bytes. Raises OSError.
+    ``table`` is the last ``table_length(size)`` bytes of a copy of ``packed_size`` bytes. Raises OSError.
     """
     if len(table) != table_length(size):
         raise _damaged("its table is of another file")

@@ -1,4 +1,4 @@
-"""The canonical order of a version's files and folders, the digest that names the version, and the tree that they make.
+"""The canonical order of a version's files and folders, the version's digest, and the tree of its rows.
 
 Rows in canonical order become a numbered tree in one pass, with the memory of one path.
 """
@@ -11,13 +11,13 @@ from typing import NamedTuple
 from stoker_sidecar.version.objects import SkipReason
 
 ROOT = 1  # inode number of the root
-# Sorting with NUL for '/' puts a folder's content right behind the folder's own name ("a", "a/x", "a-b"), so one
-# pass sees each folder once, in depth-first order, with siblings by name. No key that is kept holds a NUL.
+# Sorting with NUL for '/' puts a folder's content directly after the folder's name ("a", "a/x", "a-b"). So one pass
+# sees each folder once, in depth-first order, with siblings by name. No stored key contains NUL.
 _SEPARATOR = b"\0"
 
 
 def sort_key(path: bytes) -> bytes:
-    """Return the key by which paths are put in canonical order."""
+    """Return the key that sorts paths in canonical order."""
     return path.replace(b"/", _SEPARATOR)
 
 
@@ -27,14 +27,14 @@ def path_of(key: bytes) -> bytes:
 
 
 def holds(folder_key: bytes, key: bytes) -> bool:
-    """Tell whether ``key`` lies below ``folder_key``; both are sort keys."""
+    """Return True if ``key`` lies below ``folder_key``; both are sort keys."""
     return key.startswith(folder_key + _SEPARATOR)
 
 
 class CanonicalDigest:
     """The name of a version: SHA-256 over its rows in canonical order.
 
-    Each field has its length in front, so that no two lists collide.
+    A length precedes each field, so that no two lists collide.
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class TreeNode(NamedTuple):
 
 @dataclass
 class _Folder:
-    """A folder whose content is still coming."""
+    """A folder with content still to come."""
 
     ino: int
     parent: int
@@ -93,22 +93,22 @@ class _Folder:
 
 @dataclass
 class TreeBuilder:
-    """Numbers files and folders depth first, and counts and digests them on the way.
+    """Numbers files and folders depth first, and computes their totals and digest.
 
-    A folder's node comes out of ``nodes`` when its content is known, so not in order of its number.
+    ``nodes`` yields a folder's node after its content, so not in the order of its number.
     """
 
     files: int = 0
     total_bytes: int = 0
     directories: int = 1
-    shadowed: int = 0  # files left out because a folder has their name
+    shadowed: int = 0  # files left out because a folder has the same name
     shadowed_example: bytes = b""
     digest: CanonicalDigest = field(default_factory=CanonicalDigest)
     _stack: list[_Folder] = field(default_factory=lambda: [_Folder(ROOT, ROOT, b"", b"")])
     _last: int = ROOT
 
     def nodes(self, rows: Iterable[Row]) -> Iterator[TreeNode]:
-        """Give each row, ascending by (sort_key, is_dir), its number. The root's node is the last."""
+        """Yield the numbered node of each row, ascending by (sort_key, is_dir). The root's node is the last."""
         for row, following in _pairs(rows):
             if row.is_dir:
                 yield from self._enter(row.sort_key)
@@ -121,7 +121,7 @@ class TreeBuilder:
 
     @property
     def skipped(self) -> dict[SkipReason, tuple[int, str]]:
-        """Keys that are left out, by reason: their number and one of them."""
+        """Left-out keys by reason: their number and an example."""
         if not self.shadowed:
             return {}
         return {SkipReason.FILE_AND_FOLDER: (self.shadowed, self.shadowed_example.decode())}
@@ -137,7 +137,7 @@ class TreeBuilder:
         yield TreeNode(self._next(), folder.ino, name, False, row.size, row.mtime_ns, row.etag, row.version_id)
 
     def _enter(self, folder_key: bytes) -> Iterator[TreeNode]:
-        """Make ``folder_key`` the innermost open folder: close what does not hold it, open what is new."""
+        """Make ``folder_key`` the innermost open folder: close folders outside its path, open new ones."""
         segments = folder_key.split(b"\0") if folder_key else []
         depth = 0
         while depth < min(len(segments), len(self._stack) - 1) and self._stack[depth + 1].name == segments[depth]:

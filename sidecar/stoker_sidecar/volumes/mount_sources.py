@@ -1,18 +1,21 @@
-"""What the pods' targets show: a version's folder, FUSE mount or overlay, each for as long as a volume needs it."""
+"""The sources of pods' mounts: a version's folder, FUSE mount or overlay. Each lives as long as a volume needs it."""
 
 import asyncio
+import errno
 import logging
 from collections.abc import Collection
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from stoker_api.dataset import MountMode
+from stoker_api.datasets.dataset import MountMode
 from stoker_sidecar.errors import KeeperUnavailable, MountError, VolumeCode, VolumeError
 from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.volumes.core.publish import (
+    PublishRequest,
     VersionKey,
     VersionOnDisk,
+    in_user_namespace,
     layer_is_spent,
     needs_layer,
     users,
@@ -20,12 +23,16 @@ from stoker_sidecar.volumes.core.publish import (
 )
 from stoker_sidecar.volumes.mount_table import MountTable
 from stoker_sidecar.volumes.synchronization import KeyedLocks
+from stoker_sidecar.volumes.user_namespaces import UserNamespaces
 
 log = logging.getLogger(__name__)
 
+# Errors of mount(2) for an overlay that this kernel, its security module or this file system does not allow.
+_REFUSALS = frozenset({errno.EINVAL, errno.ENODEV, errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS})
+
 
 class FuseServing(Protocol):
-    """Starts and ends FUSE servers, as the keeper does. Both calls are idempotent and raise KeeperUnavailable."""
+    """Starts and ends FUSE servers through the keeper. Both calls are idempotent and raise KeeperUnavailable."""
 
     async def serve(self, uid: str, digest: str, manifest: Path, version_dir: Path, mountpoint: Path) -> None:
         """Return when the version is mounted at ``mountpoint`` and answers."""
@@ -41,7 +48,7 @@ class OverlayMounts(Protocol):
     """
 
     def is_ready(self, version: VersionKey) -> bool:
-        """Return whether the metadata layer is built and usable."""
+        """Return True if the metadata layer is built and usable."""
 
     def begin(self, version: VersionKey, manifest: Path) -> None:
         """Build the layer in the background, once."""
@@ -50,45 +57,45 @@ class OverlayMounts(Protocol):
         """Remove the layer in the background."""
 
     def distrust(self, version: VersionKey, why: str) -> None:
-        """Let ``is_ready`` say no from now on."""
+        """Make ``is_ready`` return False from now on."""
 
     def built(self) -> tuple[VersionKey, ...]:
         """Return the versions that have a layer."""
 
     async def clear_drafts(self) -> None:
-        """Delete what killed builders left."""
+        """Delete the drafts of killed builders."""
 
     def show(self, version: VersionKey, paths: VersionPaths, fuse: Path) -> Path:
-        """Mount the overlay over a served FUSE mount, once; return where."""
+        """Mount the overlay over a served FUSE mount, once. Return its path."""
 
     def renew(self, version: VersionKey) -> None:
-        """Have files that have arrived since they were first opened be read where they lie."""
+        """Let the kernel reopen files that arrived after their first open, so that reads go to the disk."""
 
     def hide(self, version: VersionKey) -> None:
-        """Take it off; nothing to do is no error."""
+        """Unmount the overlay. A missing one is no error."""
 
     def leftovers(self, used: frozenset[VersionKey]) -> tuple[VersionKey, ...]:
-        """Return versions that the node still mounts as FUSE or overlay, but neither in ``used`` nor seen by a pod."""
+        """Return versions with a FUSE or overlay mount that are neither in ``used`` nor visible to a pod."""
 
 
 class MountSource(NamedTuple):
-    """A folder to bind, and how it is read.
+    """A folder to bind, and its mount mode.
 
-    ``root``: the folder of the fetcher's that it lies beneath; None for one of our own.
+    ``root`` is the fetcher's folder above it; None for one of the agent's folders. ``scratch``: see ``Mounts.bind``.
     """
 
     mode: MountMode
     folder: Path
     root: Path | None = None
+    scratch: Path | None = None
 
 
 class MountSources:
-    """The folders that volumes of a version show: its tree, its FUSE mount, its overlay.
+    """The folders that volumes of a version can show: its tree, its FUSE mount, its overlay.
 
-    ``modes``: what the node can mount.
-
-    A version's lock (``hold``) is to be held while a source is opened and recorded, or given up, so that the last
-    user's release and a new user's opening cannot cross.
+    ``modes`` are the node's mount modes. ``user_namespaces`` knows the pods whose mounts cannot be overlays. Hold a
+    version's lock (``hold``) while a source is opened and recorded, or released, so that the last user's release and a
+    new user's opening do not overlap.
     """
 
     def __init__(
@@ -98,7 +105,10 @@ class MountSources:
         table: MountTable,
         mount_root: Path,
         modes: Collection[MountMode],
+        user_namespaces: UserNamespaces | None = None,
     ) -> None:
+        self._user_namespaces = user_namespaces or UserNamespaces()
+        self._unlayered: set[Path] = set()  # cache folders that the kernel refuses to show through an overlay
         self._keeper = keeper
         self._overlays = overlays
         self._table = table
@@ -107,26 +117,43 @@ class MountSources:
         self._locks = KeyedLocks()
 
     def hold(self, version: VersionKey) -> AbstractAsyncContextManager[None]:
-        """Return a context in which nobody else opens or gives up this version's sources."""
+        """Return a context that excludes other opens and releases of this version's sources."""
         return self._locks.hold(version)
 
-    def best(self, version: VersionKey, on_disk: VersionOnDisk) -> MountMode:
-        """Return the best mode for the version now."""
-        return wanted_mode(on_disk, self._modes, layer_ready=self._overlays.is_ready(version))
+    def best(self, version: VersionKey, on_disk: VersionOnDisk, request: PublishRequest) -> MountMode:
+        """Return the best mode for a volume of the version now."""
+        mode = wanted_mode(on_disk, self._modes, layer_ready=self._overlays.is_ready(version))
+        if self._user_namespaces.has(request):
+            return in_user_namespace(mode, request)
+        unlayered = not request.ephemeral and VersionPaths(on_disk.folder).root in self._unlayered
+        return MountMode.FUSE if mode is MountMode.NATIVE and unlayered else mode
+
+    def refuses_layer(self, folder: Path, why: VolumeError) -> bool:
+        """Return True if ``why`` means that the kernel refuses the read-only layer of a claim's native mount.
+
+        Claims of this cache folder's versions use FUSE from then on. ``folder`` is a version's folder.
+        """
+        cause = why.__cause__
+        if not isinstance(cause, MountError) or cause.errno not in _REFUSALS:
+            return False
+        self._unlayered.add(VersionPaths(folder).root)
+        log.warning("claims of versions in %s use FUSE until the agent's next start: %s", folder, why)
+        return True
 
     def prepare(self, version: VersionKey, on_disk: VersionOnDisk) -> None:
-        """Begin to build what makes a better mode possible."""
+        """Start building the layer for a better mode."""
         if needs_layer(on_disk, self._modes, layer_ready=self._overlays.is_ready(version)):
             self._overlays.begin(version, VersionPaths(on_disk.folder).manifest)
 
-    async def open(self, version: VersionKey, folder: Path, mode: MountMode) -> MountSource:
-        """Start what ``mode`` needs, or FUSE where the overlay is refused.
+    async def open(self, version: VersionKey, folder: Path, mode: MountMode, *, bind_is_safe: bool) -> MountSource:
+        """Start the servers of ``mode``; fall back to FUSE if the overlay is refused.
 
-        ``folder``: where the version lies. Raises VolumeError.
+        ``folder`` is the version's folder. ``bind_is_safe`` means that containers mount the volume read-only: a bind
+        mount of the tree could be made writable, other mounts cannot. Raises VolumeError.
         """
         paths = VersionPaths(folder)
         if mode is MountMode.NATIVE:
-            return MountSource(mode, paths.tree, paths.root)
+            return MountSource(mode, paths.tree, paths.root, None if bind_is_safe else self._mount_root)
         fuse = await self._serve(version, paths)
         if mode is MountMode.OVERLAY:
             try:
@@ -142,7 +169,7 @@ class MountSources:
                 await asyncio.to_thread(self._overlays.renew, version)
 
     async def release_unused(self, version: VersionKey) -> None:
-        """End what no volume of the table needs any more."""
+        """Release the sources that no volume of the table needs."""
         left = users(self._table.all(), version)
         if not any(record.overlay for record in left):
             await self._hide(version)
@@ -150,7 +177,7 @@ class MountSources:
             await self._release(version)
 
     async def clear_leftovers(self) -> None:
-        """End what a killed agent left: FUSE servers and overlays that no volume needs, unfinished layers."""
+        """Release the remains of a killed agent: unused FUSE servers and overlays, unfinished layers."""
         await self._overlays.clear_drafts()
         used = frozenset((record.uid, record.version) for record in self._table.all() if record.fuse)
         for version in await asyncio.to_thread(self._overlays.leftovers, used):
@@ -162,7 +189,7 @@ class MountSources:
         return await asyncio.to_thread(self._overlays.built)
 
     async def drop_spent_layer(self, version: VersionKey, on_disk: VersionOnDisk | None) -> None:
-        """Remove a version's metadata layer when it is of no more use."""
+        """Remove a version's metadata layer if it has no further use."""
         async with self.hold(version):
             if layer_is_spent(self._table.all(), version, on_disk):
                 self._overlays.drop(version)
@@ -181,12 +208,12 @@ class MountSources:
         try:
             await asyncio.to_thread(self._overlays.hide, version)
         except MountError as error:
-            # The volume is gone for the pod, which is what was asked; the agent's next start takes it off.
+            # The pod's volume is gone, as requested. The agent's next start unmounts the overlay.
             log.warning("the overlay of dataset %s, version %s, was not taken off: %s", *version, error)
 
     async def _release(self, version: VersionKey) -> None:
         try:
             await self._keeper.release(*version)
         except KeeperUnavailable as error:
-            # As above; the next user of the version takes the server over.
+            # As above. The next user of the version takes over the server.
             log.warning("the FUSE server of dataset %s, version %s, was not ended: %s", *version, error)

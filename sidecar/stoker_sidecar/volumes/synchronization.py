@@ -1,4 +1,4 @@
-"""What tasks of one event loop wait for: the next change, a key's lock, work that must not stop half way."""
+"""Synchronization of tasks in one event loop: change notification, locks by key, uninterrupted work."""
 
 import asyncio
 import logging
@@ -9,22 +9,22 @@ log = logging.getLogger(__name__)
 
 
 class Changes:
-    """Lets any number of tasks wait for the next change of something; a token taken before a look misses none."""
+    """Lets any number of tasks wait for the next change. A token from before a check misses no change."""
 
     def __init__(self) -> None:
         self._next = asyncio.Event()
 
     def mark(self) -> None:
-        """Wake everyone who waits: something changed."""
+        """Wake all waiting tasks after a change."""
         self._next.set()
         self._next = asyncio.Event()
 
     def token(self) -> asyncio.Event:
-        """Return an event that is set at the next change after now."""
+        """Return an event that is set at the next change."""
         return self._next
 
     async def wait(self, token: asyncio.Event | None = None, timeout: float | None = None) -> bool:
-        """Wait for the change of ``token`` (default: the next), at most ``timeout`` seconds; return whether it came."""
+        """Wait for the change of ``token`` (default: the next), at most ``timeout`` seconds. Return True if it came."""
         try:
             async with asyncio.timeout(timeout):
                 await (token or self._next).wait()
@@ -34,14 +34,14 @@ class Changes:
 
 
 class KeyedLocks:
-    """One lock a key, forgotten when nobody holds or awaits it; different keys never wait on each other."""
+    """One lock per key, forgotten without a holder or waiter. Different keys never wait for each other."""
 
     def __init__(self) -> None:
         self._locks: dict[Hashable, tuple[asyncio.Lock, int]] = {}
 
     @asynccontextmanager
     async def hold(self, key: Hashable) -> AsyncIterator[None]:
-        """Enter when no one else is inside with the same key."""
+        """Enter when no other task is inside with the same key."""
         lock, users = self._locks.get(key, (asyncio.Lock(), 0))
         self._locks[key] = (lock, users + 1)
         try:
@@ -53,18 +53,18 @@ class KeyedLocks:
                 self._locks[key] = (lock, users - 1)
 
     def __len__(self) -> int:
-        """Return how many keys are in use."""
+        """Return the number of keys in use."""
         return len(self._locks)
 
 
 class Uninterrupted:
-    """Runs work to its end though its caller is cancelled, such as by a kubelet that hangs up."""
+    """Finishes work even if its caller is cancelled, for example when the kubelet hangs up."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[None]] = set()
 
     async def run(self, work: Coroutine[None, None, None]) -> None:
-        """Wait for ``work``, which goes on when this wait is cancelled. Raises what the work raises."""
+        """Wait for ``work``, which continues if this wait is cancelled. Raises the errors of the work."""
         task = asyncio.ensure_future(work)
         self._running.add(task)
         task.add_done_callback(self._finished)
@@ -73,4 +73,4 @@ class Uninterrupted:
     def _finished(self, task: "asyncio.Task[None]") -> None:
         self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.debug("a volume operation ended with: %s", error)  # also raised to the caller, if that still listens
+            log.debug("a volume operation ended with: %s", error)  # also raised to the caller if it still waits

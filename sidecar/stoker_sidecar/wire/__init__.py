@@ -1,1 +1,1 @@
-"""What goes between the sidecar's processes: messages, heartbeats, zygotes' orders."""
+"""The protocols between the sidecar's processes: messages, heartbeats, zygotes' orders."""

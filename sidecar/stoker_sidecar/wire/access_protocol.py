@@ -1,8 +1,8 @@
-"""What the observer and the FUSE servers tell the agent of reads, over its socket: packets of JSON.
+"""Access reports from the observer and the FUSE servers to the agent, over its socket: packets of JSON.
 
-Standard library only. The socket is SOCK_SEQPACKET. A client says first who it is; then the agent gives the observer
-trees to watch (their fanotify groups as descriptors), and all clients send batches of accesses, which have an end: what
-is more is counted and left out, and the share that was seen says so.
+Standard library only. The socket is SOCK_SEQPACKET. A client first identifies itself. Then the agent gives the observer
+trees to watch (their fanotify groups as descriptors), and all clients send batches of accesses. Batches are bounded:
+further accesses are counted without details, and the observed share reflects that.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from stoker_sidecar.linux.packets import Packet
 
-# Accesses of one batch. With the longest numbers it stays far below the 64 KiB of a packet.
+# Accesses of one batch. With the longest numbers it stays well below the 64 KiB of a packet.
 MOST_ROWS = 500
 # The agent's socket, in the folder of the sockets.
 SOCKET = "accesses.sock"
@@ -21,10 +21,10 @@ _MOST_NUMBER = 2**63 - 1
 
 
 class AccessRow(NamedTuple):
-    """One access to a file. ``seconds``: of the monotonic clock; ``ino``: of the manifest; bytes from ``offset``.
+    """One access to a file. ``seconds`` is monotonic time; ``ino`` is the manifest's; bytes start at ``offset``.
 
-    ``length`` 0: the file was opened. ``pid``: of the reader; 0: it is in a PID namespace that the node's sidecar does
-    not see, or not known.
+    ``length`` 0 means an open. ``pid`` is the reader's; 0: unknown, or in a PID namespace that the node's sidecar does
+    not see.
     """
 
     seconds: float
@@ -36,13 +36,13 @@ class AccessRow(NamedTuple):
 
 @dataclass(frozen=True)
 class AccessBatch:
-    """Accesses to one tree from ``since`` to ``until``, seconds of the monotonic clock.
+    """Accesses to one tree from ``since`` to ``until``, in seconds of the monotonic clock.
 
-    ``watch``: the number of the agent's watch; 0 for a FUSE server, which has told which version it serves. ``share``:
-    of all opens in that time, how many are among ``opens`` (0 to 1, an estimate). ``files``: of the version's files,
-    how many are watched at all; the rest of the share is one of time. ``opens``, ``reads`` and ``bytes`` count those
-    that have no room in ``rows`` too. ``waited``: seconds in which at least one read of a FUSE server was
-    not answered yet. ``lost``: times that the kernel's queue overflowed or was given up.
+    ``watch`` is the number of the agent's watch; 0 for a FUSE server, which has reported its version. ``share`` is the
+    estimated share of all opens in that time that ``opens`` counts, 0 to 1. ``files`` is the share of the version's
+    files that are watched; the rest of ``share`` is a share of time. ``opens``, ``reads`` and ``bytes`` include
+    accesses without a row in ``rows``. ``waited`` is the seconds with at least one unanswered read of a FUSE server.
+    ``lost`` counts overflows of the kernel's queue and discarded queues.
     """
 
     watch: int
@@ -58,12 +58,12 @@ class AccessBatch:
     files: float = 1.0
 
     def packet(self) -> Packet:
-        """Return the packet that says it."""
+        """Return the batch as a packet."""
         return {"op": "accesses", **vars(self), "rows": self.rows}
 
 
 def parse_batch(packet: Packet) -> AccessBatch:
-    """Read a batch that another process sent. Raises ValueError with a sentence for what is none."""
+    """Parse a batch from another process. Raises ValueError with a sentence for an invalid one."""
     rows = packet.get("rows")
     if not isinstance(rows, list) or len(rows) > MOST_ROWS:
         raise ValueError(f"a batch has a list of at most {MOST_ROWS} rows")
@@ -90,7 +90,7 @@ def parse_batch(packet: Packet) -> AccessBatch:
 
 
 def is_cpu_share(text: str) -> bool:
-    """Tell whether a text is a share of a core that the observer can work with."""
+    """Return True if a text is a valid share of a core for the observer."""
     try:
         return 0.0001 <= float(text) <= 1.0
     except ValueError:
@@ -126,7 +126,7 @@ def _seconds(packet: Packet, name: str) -> float:
 
 
 def _checked_seconds(value: Any, name: str) -> float:
-    # No NaN and no infinity, which JSON of Python's knows.
+    # No NaN and no infinity, which Python's JSON accepts.
     if type(value) not in (int, float) or not 0 <= value <= 1e12:
         raise ValueError(f"{name} must be a number of seconds, not {value!r:.80}")
     return float(value)

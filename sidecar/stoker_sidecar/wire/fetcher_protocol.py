@@ -1,8 +1,8 @@
-"""The wire between agent, file-system servers and fetcher: one JSON object a line over a unix socket.
+"""The protocol between agent, FUSE servers and fetcher: one JSON object per line over a unix socket.
 
-A request carries ``id`` and ``op``; its reply echoes the ``id`` and says in ``reply`` what it is. Only ``watch`` and
-``follow`` have many replies (progress events and repairs, all with their ``id``). Paths in a ``ReadDone`` are absolute:
-a version may move to another cache folder.
+A request has ``id`` and ``op``. Its reply has the same ``id``, and its type in ``reply``. Only ``watch`` and ``follow``
+have many replies (progress events and repairs, all with their ``id``). Paths in a ``ReadDone`` are absolute, because a
+version may move to another cache folder.
 """
 
 from collections.abc import Mapping
@@ -13,19 +13,22 @@ from msgspec.json import Decoder, Encoder
 
 from stoker_sidecar.errors import ProtocolError
 from stoker_sidecar.wire.credentials import Credentials
+from stoker_sidecar.wire.fetcher_hints import PageWindow, PrefetchWindow, ReuseHints, Tune
 
-# A configure line holds a CA bundle (0.3 MB where it is a system's) and a manifest URL a node; 4 MiB is 10 times that.
+# A configure line has a manifest URL for each of thousands of nodes; another has a CA bundle of 64 KiB.
 MAX_LINE = 4 * 1024 * 1024
-# In place of the digest of a list of paths, where nothing is warmed.
+# Bytes of a Progress line: 3 kB for each of 5,000 Datasets, whose texts the fetcher shortens.
+MAX_PROGRESS = 16 * 1024 * 1024
+# Instead of the digest of warmed paths, if nothing is warmed.
 NOT_WARMED = "-"
 
 Place = Literal["tree", "parts", "packed"]
 
 
 class Configure(Struct, frozen=True, tag_field="op", tag="configure"):
-    """Serve this dataset so.
+    """Serve this dataset.
 
-    ``dataset``: NodeDataset wire. ``held``: digests mounted on this node, or about to be; each once for each volume.
+    ``dataset`` is NodeDataset wire. ``held`` has the digests of mounted or soon mounted versions, once for each volume.
     """
 
     dataset: Mapping[str, Any]
@@ -33,26 +36,45 @@ class Configure(Struct, frozen=True, tag_field="op", tag="configure"):
     held: tuple[str, ...] = ()
 
 
+class Trust(Struct, frozen=True, tag_field="op", tag="trust"):
+    """Store a CA bundle for this connection. No reply.
+
+    ``sha256`` is the hash of ``pem``, in hexadecimal.
+    """
+
+    sha256: str
+    pem: str
+
+
+class TrustingConfigure(Configure, frozen=True, tag_field="op", tag="configureTrusting"):
+    """Configure with the CA bundle of an earlier ``Trust``. ``ca`` is its SHA-256.
+
+    An older release without this message does not mistake it for a request without a CA.
+    """
+
+    ca: str = ""
+
+
 class Remove(Struct, frozen=True, tag_field="op", tag="remove"):
-    """Delete a dataset from the disk. Refused (EBUSY) while the last ``Configure`` said that it is held."""
+    """Delete a dataset from the disk. Refused (EBUSY) while the last ``Configure`` has held versions."""
 
     uid: str
 
 
 class Shares(Struct, frozen=True, tag_field="op", tag="shares"):
-    """Ask object stores for no more than this. ``rows``: OriginShare wire; what is not named is not capped."""
+    """Limit requests to object stores. ``rows`` is OriginShare wire; an origin without a row has no cap."""
 
     rows: Annotated[tuple[Mapping[str, Any], ...], Meta(max_length=4096)] = ()
 
 
 class Watch(Struct, frozen=True, tag_field="op", tag="watch"):
-    """Answer with ``Progress`` at once and on change, at most once a second."""
+    """Reply with ``Progress`` at once and on each change, at most once a second."""
 
 
 class Read(Struct, frozen=True, tag_field="op", tag="read"):
-    """Bring these bytes onto the disk. ``offset`` and ``length`` in bytes; what lies past the end is ignored.
+    """Fetch these bytes onto the disk. ``offset`` and ``length`` are in bytes; bytes past the end are ignored.
 
-    ``doubt``: where they were said to be they are not, or cannot be read: look before answering the same again.
+    ``doubt`` means that the bytes were not readable at the answered place: check before repeating the answer.
     """
 
     uid: str
@@ -64,139 +86,16 @@ class Read(Struct, frozen=True, tag_field="op", tag="read"):
 
 
 class Follow(Struct, frozen=True, tag_field="op", tag="follow"):
-    """Answer with ``Repaired`` for each file of this version that was repaired, from the first on, as it happens."""
+    """Reply with ``Repaired`` for each repaired file of this version, from the first on, as repairs happen."""
 
     uid: str
     digest: str
 
 
-# Groups of files that are told apart in one version: one byte says which a file is in.
-MOST_GROUPS = 256
-WARM_NORMAL = 2
-WEIGHT_NORMAL = 4
-KEEP_NORMAL = 1
+class InventoryQuery(Struct, frozen=True, tag_field="op", tag="have"):
+    """Return the inventory of files and pieces of this version, for another node.
 
-
-class PackingKnobs(Struct, frozen=True, omit_defaults=True):
-    """How compressed copies are made of files of which not all fit.
-
-    ``level``: of zstd. ``least_ratio``: how many times smaller a copy has to be. ``tried``: only where a trial shows
-    that it pays; else wherever the ratio is reached.
-    """
-
-    level: Annotated[int, Meta(ge=1, le=19)]
-    least_ratio: Annotated[float, Meta(ge=1, le=100)]
-    tried: bool = True
-
-
-class FileKnobs(Struct, frozen=True, omit_defaults=True):
-    """How the files of one group are treated. None, and what is left out: as without any rule.
-
-    ``ahead_bytes``: fetched ahead of a reader within a large file. ``ahead_files``: small files fetched ahead of
-    readers of their folder. ``streams``: requests for chunks of one large file at a time, for one reader.
-    ``warm_rank``: 0 for what is warmed up first, 3 for what comes last. ``cached``: False: not warmed up, and read
-    through. ``packing``: compressed copies are kept where that pays; None: never. ``unasked``: fetched before anyone
-    reads it, also where the version is not warmed up. ``divided``: warmed up by one of the nodes that are to have
-    it, and given by that to the others. ``weight``: of requests for them, beside those of the same version.
-    ``bandwidth``: their share of the node's at most, while others fetch. ``keep``: what is kept where not all fits, 3
-    first and 0 last. ``paged``: read from the disk into the page cache whenever a volume of the version is mounted.
-    ``foreseen``: read into it, too, when a known order says that it comes next.
-    """
-
-    ahead_bytes: Annotated[int, Meta(ge=0, le=2**30)] | None = None
-    ahead_files: Annotated[int, Meta(ge=0, le=4096)] | None = None
-    streams: Annotated[int, Meta(ge=1, le=64)] | None = None
-    warm_rank: Annotated[int, Meta(ge=0, le=3)] = WARM_NORMAL
-    cached: bool = True
-    packing: PackingKnobs | None = None
-    unasked: bool = False
-    divided: bool = True
-    weight: Annotated[int, Meta(ge=1, le=100)] = WEIGHT_NORMAL
-    bandwidth: Annotated[float, Meta(ge=0.01, le=1.0)] = 1.0
-    keep: Annotated[int, Meta(ge=0, le=3)] = KEEP_NORMAL
-    paged: bool = False
-    foreseen: bool = True
-
-
-class Tune(Struct, frozen=True, tag_field="op", tag="tune", omit_defaults=True):
-    """Treat the files of this version so from now on; without knobs: as without any rule.
-
-    ``groups``: a byte an inode, compressed by zlib: the number of its files' knobs. Inodes past its end have the first.
-    """
-
-    uid: str
-    digest: str
-    knobs: Annotated[tuple[FileKnobs, ...], Meta(max_length=MOST_GROUPS)] = ()
-    groups: bytes = b""
-
-
-# Pieces that are known to be read next, of one message; and how one is written: the inode, then the number of the chunk
-# or WHOLE_FILE, of 4 bytes each, the low one first.
-MOST_AHEAD = 16_384
-WHOLE_FILE = 2**32 - 1
-
-
-class Ahead(Struct, frozen=True, tag_field="op", tag="ahead"):
-    """Have these pieces of a version ready, the first one first: they will be read in this order.
-
-    ``reader``: for whom; what it said before counts no more. ``pieces``: empty: nothing is known any more; but with
-    ``gone`` what was said last still counts, without its first so many pieces, which the reader has gone past.
-    """
-
-    uid: str
-    digest: str
-    reader: Annotated[str, Meta(max_length=200)]
-    pieces: Annotated[bytes, Meta(max_length=8 * MOST_AHEAD)] = b""
-    gone: Annotated[int, Meta(ge=0, le=MOST_AHEAD)] = 0
-
-
-# Pieces of one message; and how one is written: the inode and the length, 0 for the whole file, of 4 bytes each, then
-# the offset of 8, the low byte first.
-MOST_UPCOMING = 8_192
-
-
-class Upcoming(Struct, frozen=True, tag_field="op", tag="upcoming"):
-    """Have these pieces of a whole version in memory when they are read, in this order.
-
-    They are numbered from 0 on, over all messages of one ``reader``: ``first`` is the number of the first of these, and
-    with 0 what was said before counts no more. ``seen``: pieces that it was seen to have gone past. ``at``: that it has
-    gone past by now, as is reckoned. ``pace``: pieces a second; 0: not known. ``alone``: nobody else has the version
-    mounted. ``ended``: nothing is known any more.
-    """
-
-    uid: str
-    digest: str
-    reader: Annotated[str, Meta(max_length=200)]
-    first: Annotated[int, Meta(ge=0, le=2**62)] = 0
-    seen: Annotated[float, Meta(ge=0, le=2**62)] = 0.0
-    at: Annotated[float, Meta(ge=0, le=2**62)] = 0.0
-    pace: Annotated[float, Meta(ge=0, le=2**32)] = 0.0
-    pieces: Annotated[bytes, Meta(max_length=16 * MOST_UPCOMING)] = b""
-    alone: bool = False
-    ended: bool = False
-
-
-# Bytes of what one message tells of files that come again: two bits of chance for each of four million fit.
-MOST_RETURNING = 2 * 1024 * 1024
-
-
-class Returning(Struct, frozen=True, tag_field="op", tag="returning"):
-    """Of this version, these files are read soon: what is not among them may make way for what is read twice.
-
-    ``files``: a byte an inode, by zlib: 1 where this reader reads it in the rest of its epoch, 2 where it does in the
-    next one, 3 for both. Inodes past its end have 0. Empty: nothing is known any more.
-    """
-
-    uid: str
-    digest: str
-    reader: Annotated[str, Meta(max_length=200)]
-    files: Annotated[bytes, Meta(max_length=MOST_RETURNING)] = b""
-
-
-class Have(Struct, frozen=True, tag_field="op", tag="have"):
-    """Say which files and pieces of this version are here, for another node.
-
-    ``after``: the number of an earlier answer, which is waited for to be outdated, for 2 s at most; -1: at once.
+    ``after`` is the number of an earlier answer: wait until it is outdated, for at most 2 s. -1: answer at once.
     """
 
     uid: str
@@ -204,11 +103,11 @@ class Have(Struct, frozen=True, tag_field="op", tag="have"):
     after: int = -1
 
 
-class Had(Struct, frozen=True, tag_field="reply", tag="had"):
-    """What is here. ``files``: a byte an inode, 1 where it is whole; by zlib. ``arrived``: bytes that came so far.
+class Inventory(Struct, frozen=True, tag_field="reply", tag="had"):
+    """The inventory. ``files`` has a byte per inode, 1 if it is complete, with zlib. ``arrived`` is the bytes so far.
 
-    ``pieces``: what is here of other files (stoker_sidecar.version.piece_maps). ``choice``: digest of the list of paths
-    that are warmed; empty: all are; NOT_WARMED: nothing is fetched unasked. ``number``: changes with what is here.
+    ``pieces`` are pieces of incomplete files (fetcher/ondisk/piece_maps.py). ``choice`` is the digest of the warmed
+    paths; empty: all paths; NOT_WARMED: no warm-up. ``number`` changes with the inventory.
     """
 
     files: bytes
@@ -219,34 +118,21 @@ class Had(Struct, frozen=True, tag_field="reply", tag="had"):
 
 
 class Reach(Struct, frozen=True, tag_field="op", tag="reach"):
-    """Say how much is here of a piece that is on its way, once that is more than ``past`` bytes, for another node.
-
-    ``part``: name of the file in the making. It is waited for some seconds at most.
-    """
-
-    uid: str
-    digest: str
-    part: str
-    piece: Annotated[int, Meta(ge=0)]
-    past: Annotated[int, Meta(ge=0)] = 0
+    """A question of agents of earlier releases, which relayed pieces that were still arriving."""
 
 
 class Reached(Struct, frozen=True, tag_field="reply", tag="reached"):
-    """So many bytes of the piece are here, from its front; -1: it is neither here nor on its way.
+    """The answer to Reach: the piece is neither here nor on its way."""
 
-    The last one of them only once it has come as it should. ``restarts``: times that it began anew.
-    """
-
-    here: int
-    restarts: int = 0
+    here: Literal[-1] = -1
 
 
 class Done(Struct, frozen=True, tag_field="reply", tag="done"):
     """Configure, Remove, Shares, Tune, Ahead or Returning was done."""
 
 
-class Passed(Struct, frozen=True, tag_field="reply", tag="passed"):
-    """Upcoming was done. ``number``: of the piece that its readers were seen to open last; None: of none."""
+class ReaderPosition(Struct, frozen=True, tag_field="reply", tag="passed"):
+    """Upcoming was done. ``number`` is the piece that its readers last opened; None: none."""
 
     number: Annotated[int, Meta(ge=0, le=2**62)] | None = None
 
@@ -254,10 +140,10 @@ class Passed(Struct, frozen=True, tag_field="reply", tag="passed"):
 class ReadDone(Struct, frozen=True, tag_field="reply", tag="read"):
     """The bytes are in ``file``, an absolute path.
 
-    Under ``tree`` the file is whole and stays. Under ``packed`` it is whole in a compressed copy
-    (stoker_sidecar.version.seekable). Under ``parts`` only the bytes asked for are sure to be there; a name
-    in parts/ is never used twice, so a descriptor may be kept by name, but each read must be asked for. A file that is
-    gone at open (dropped, or moved into the tree) must be asked for again.
+    Under ``tree`` the file is complete and stays. Under ``packed`` it is complete in a compressed copy
+    (stoker_sidecar.version.seekable). Under ``parts`` only the requested bytes are guaranteed. A name in parts/ is
+    never reused, so a descriptor may be cached by name, but each read needs a request. If a file is missing at open
+    (dropped, or moved into the tree), repeat the request.
     """
 
     place: Place
@@ -265,39 +151,39 @@ class ReadDone(Struct, frozen=True, tag_field="reply", tag="read"):
 
 
 class Repaired(Struct, frozen=True, tag_field="reply", tag="repaired"):
-    """What was kept of this file may be damaged: it was fetched again, or taken away."""
+    """Cached data of this file may be damaged: the file was refetched or removed."""
 
     ino: int
 
 
 class Failed(Struct, frozen=True, tag_field="reply", tag="failed"):
-    """A request that failed: ``errno`` is what the reader gets; ``message`` is for the log and for people."""
+    """A failed request. ``errno`` is for the reader; ``message`` is for the log and for people."""
 
     errno: int
     message: str
     reason: str = ""
 
 
-# What the fetcher counts for each dataset.
-LISTED_OBJECTS = "listedObjects"  # by listings, also by the one that runs
-FETCHED_BYTES = "fetchedBytes"  # bodies as they came from the source, also what was thrown away
-FETCH_ERRORS = "fetchErrors"  # labelled by reason; after the retries of one request
-AHEAD_BYTES = "aheadBytes"  # fetched before any reader asked for them, warm-up not counted
-UNREAD_BYTES = "unreadBytes"  # of those, in a known order: dropped, or due no more, before any reader asked
-DEMAND_READS = "demandReads"  # requests of file-system servers for bytes
+# The fetcher's counters for each dataset.
+LISTED_OBJECTS = "listedObjects"  # by listings, including a running one
+FETCHED_BYTES = "fetchedBytes"  # bodies from the source, including discarded ones
+FETCH_ERRORS = "fetchErrors"  # by reason; after the retries of one request
+AHEAD_BYTES = "aheadBytes"  # fetched before any read, without warm-up
+UNREAD_BYTES = "unreadBytes"  # of those, in a known order: dropped or expired before any read
+DEMAND_READS = "demandReads"  # byte requests of FUSE servers
 SCRUBBED_BYTES = "scrubbedBytes"
-PEER_BYTES = "peerBytes"  # of files and pieces that another node gave
-PEER_WRONG = "peerWrong"  # files and pieces that another node gave and that were not what the source says
+PEER_BYTES = "peerBytes"  # of files and pieces from other nodes
+PEER_WRONG = "peerWrong"  # files and pieces from other nodes that did not match the source
 REPAIRED_FILES = "repairedFiles"
 EVICTIONS = "evictions"
-UNPACKED_BYTES = "unpackedBytes"  # of files of which a compressed copy was found at the start, or made since
+UNPACKED_BYTES = "unpackedBytes"  # of files with a compressed copy, found at the start or made since
 PACKED_BYTES = "packedBytes"  # of these copies
-PAGED_BYTES = "pagedBytes"  # read from the disk into the page cache since a rule said so
-FORESEEN_BYTES = "foreseenBytes"  # read from the disk into the page cache since a known order says that they come next
+PAGED_BYTES = "pagedBytes"  # read from the disk into the page cache because of a rule
+FORESEEN_BYTES = "foreseenBytes"  # read from the disk into the page cache because of a known order
 
 
 class Count(NamedTuple):
-    """A counter of a dataset: ``value`` since the fetcher started; ``name``: one of the above."""
+    """A counter of a dataset. ``value`` counts since the fetcher started; ``name`` is one of the above."""
 
     uid: str
     name: str
@@ -306,10 +192,10 @@ class Count(NamedTuple):
 
 
 class OriginCounts(NamedTuple):
-    """What the gate in front of object stores counted since the fetcher started.
+    """Counters of the request gate of object stores, since the fetcher started.
 
-    ``held``: requests that had to wait; ``waiting``: at this moment; ``slowdowns``: that this node answered by going
-    slower.
+    ``held`` counts requests that had to wait, and ``waiting`` those that wait now. ``slowdowns`` counts SlowDown
+    answers after which this node reduced its rate.
     """
 
     held: int = 0
@@ -318,7 +204,7 @@ class OriginCounts(NamedTuple):
 
 
 class Notice(NamedTuple):
-    """Something to tell once. ``number`` grows, across restarts too; ``uid``: of the dataset, empty for the node."""
+    """A one-time notice. ``number`` grows, also across restarts. ``uid`` is the dataset's; empty for the node."""
 
     number: int
     uid: str
@@ -329,11 +215,10 @@ class Notice(NamedTuple):
 class Progress(Struct, frozen=True, tag_field="reply", tag="progress", rename="camel"):
     """The state of the cache: all datasets (NodeDatasetStatus wire, without ``mode``), and bytes of the cache folders.
 
-    ``orphans``: datasets on the disk that no one configured, with their versions. ``folders``: CacheFolder wire, the
-    preferred one first.
-    ``notices``: the last few, the oldest first. ``memory``: NodeMemory wire. ``cpus``: what the
-    fetcher runs on, for people. ``origins``: NodeOrigin wire. ``source_rates``: bytes a second that its source gives,
-    by UID of each dataset whose warm-up nothing else limits at this moment.
+    ``orphans`` are datasets on the disk without configuration, with their versions. ``folders`` is CacheFolder wire,
+    the preferred one first. ``notices`` are the last few, the oldest first. ``memory`` is NodeMemory wire. ``cpus``
+    describes the fetcher's CPUs for people. ``origins`` is NodeOrigin wire. ``source_rates`` has the source's bytes per
+    second, by UID of each dataset whose warm-up has no other limit now.
     """
 
     datasets: tuple[Mapping[str, Any], ...]
@@ -351,9 +236,10 @@ class Progress(Struct, frozen=True, tag_field="reply", tag="progress", rename="c
     source_rates: Mapping[str, int] = {}
 
 
-Answered = Configure | Remove | Shares | Tune | Read | Have | Reach | Ahead | Returning | Upcoming
-Request = Answered | Watch | Follow
-Reply = Done | Passed | Had | Reached | ReadDone | Failed | Progress | Repaired
+Answered = Configure | Remove | Shares | Tune | Read | InventoryQuery | Reach | PrefetchWindow | ReuseHints | PageWindow
+Served = Answered | Watch | Follow
+Request = Served | Trust | TrustingConfigure
+Reply = Done | ReaderPosition | Inventory | Reached | ReadDone | Failed | Progress | Repaired
 
 
 class _Numbered(Struct):
@@ -365,12 +251,12 @@ _number, _request, _reply = Decoder(_Numbered), Decoder(Request), Decoder(Reply)
 
 
 def encode_request(request_id: int, request: Request) -> bytes:
-    """Write a request as one line with its newline."""
+    """Encode a request as one line with its newline."""
     return _line(request_id, request)
 
 
 def decode_request(line: bytes) -> tuple[int, Request]:
-    """Read a request and its number. Raises ProtocolError on anything else."""
+    """Decode a request and its number. Raises ProtocolError for an invalid line."""
     try:
         return _number.decode(line).id, _request.decode(line)
     except MsgspecError as error:
@@ -378,12 +264,12 @@ def decode_request(line: bytes) -> tuple[int, Request]:
 
 
 def encode_reply(request_id: int, reply: Reply) -> bytes:
-    """Write a reply as one line with its newline."""
+    """Encode a reply as one line with its newline."""
     return _line(request_id, reply)
 
 
 def decode_reply(line: bytes) -> tuple[int, Reply]:
-    """Read a reply and the number of its request. Raises ProtocolError on anything else."""
+    """Decode a reply and the number of its request. Raises ProtocolError for an invalid line."""
     try:
         return _number.decode(line).id, _reply.decode(line)
     except MsgspecError as error:
@@ -391,6 +277,5 @@ def decode_reply(line: bytes) -> tuple[int, Reply]:
 
 
 def _line(number: int, message: Request | Reply) -> bytes:
-    # The number goes before the other fields of the object: a wrapper around each message would cost one more on
-    # either side.
+    # The number precedes the other fields in the object. A wrapper object would cost one extra object on either side.
     return b'{"id":%d,%b\n' % (number, _encode(message)[1:])

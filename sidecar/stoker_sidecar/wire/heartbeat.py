@@ -1,4 +1,4 @@
-"""The socket between keeper and child: the child begins when told to, and its heartbeat tells that it lives."""
+"""The socket between keeper and child: the child starts on the keeper's signal, and sends heartbeats."""
 
 import os
 import select
@@ -7,44 +7,47 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-# A few may be lost to a busy machine before anyone is patient enough to kill (see keeper/watchdog.py).
+# Some may be lost on a busy machine: the kill threshold is much larger (see keeper/watchdog.py).
 HEARTBEAT_SECONDS = 0.5
 _BYTE = b"."
 
 
 class Heartbeat:
-    """The child's end of the line. ``fd`` None, for a child that no keeper started: begins at once, tells nobody."""
+    """The child's end of the line. ``fd`` None means no keeper: the child starts at once and sends nothing."""
 
     def __init__(self, fd: int | None) -> None:
         self._socket = None if fd is None else socket.socket(fileno=fd)
 
     def wait_to_begin(self) -> None:
-        """Return when the keeper says so; to be called when all is imported. Exits when the keeper is gone."""
+        """Return on the keeper's start signal. Call it after all imports. Exits when the keeper is gone."""
         if self._socket is None:
             return
         self.send()
-        while not select.select([self._socket], [], [], HEARTBEAT_SECONDS)[0]:
+        # select() refuses descriptors above 1,023, and a keeper of many mounts has them.
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        while not poll.poll(HEARTBEAT_SECONDS * 1000):
             self.send()
         if not self._socket.recv(1):
             sys.exit(0)
 
     def send(self) -> None:
-        """Tell that this process lives: the first time, that it is ready. Never waits."""
+        """Send a heartbeat. The first one means that the process is ready. Never waits."""
         if self._socket is not None:
-            with suppress(OSError):  # full: a keeper that does not look needs no more of it; or it is gone
+            with suppress(OSError):  # full: the keeper has enough unread heartbeats; or it is gone
                 self._socket.send(_BYTE, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
 
     async def send_forever(self, sleep: Callable[[float], Awaitable[None]]) -> None:
-        """Tell it again and again from the running event loop, whose ``sleep`` it is: a loop that hangs is silent."""
+        """Send heartbeats from the running event loop, with its ``sleep``: a hanging loop sends none."""
         while True:
             self.send()
             await sleep(HEARTBEAT_SECONDS)
 
 
 class HeartbeatLine:
-    """The keeper's end of the line, and the child's until it has inherited it.
+    """The keeper's end of the line, and the child's until the child has inherited it.
 
-    ``heard`` is asked for when ``fileno`` is readable.
+    Call ``heard`` when ``fileno`` is readable.
     """
 
     def __init__(self) -> None:
@@ -53,24 +56,24 @@ class HeartbeatLine:
 
     @property
     def child_fd(self) -> int:
-        """The child's end, for it to inherit."""
+        """The child's end, for inheritance."""
         return self._child.fileno()
 
     def fileno(self) -> int:
-        """Return the keeper's end, which is readable when there is something to hear."""
+        """Return the keeper's end, which is readable when a heartbeat arrives."""
         return self._ours.fileno()
 
     def close_child_end(self) -> None:
-        """Close the copy of what the child has inherited, or its end would never be seen."""
+        """Close the copy of the child's end; otherwise its closing would go unnoticed."""
         self._child.close()
 
     def let_begin(self) -> None:
-        """Tell the child to begin."""
-        with suppress(OSError):  # it ended before
+        """Send the start signal to the child."""
+        with suppress(OSError):  # it has ended already
             self._ours.send(_BYTE)
 
     def heard(self) -> bool:
-        """Read what the child sent. True: heartbeats; False: it closed its end."""
+        """Read the child's heartbeats. Return False if it closed its end."""
         try:
             return bool(os.read(self._ours.fileno(), 4096))
         except BlockingIOError:

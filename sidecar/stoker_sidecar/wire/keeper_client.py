@@ -1,4 +1,4 @@
-"""Asks the keeper to serve and release FUSE file systems: one JSON line out, one back, over its unix socket."""
+"""Asks the keeper to serve and release FUSE file systems: one JSON line each way, over its unix socket."""
 
 import asyncio
 from pathlib import Path
@@ -7,15 +7,15 @@ from typing import Any
 from stoker_sidecar.errors import KeeperUnavailable
 from stoker_sidecar.wire import lines
 
-# The keeper itself gives a server 20 s to come up, and says then what went wrong.
+# The keeper gives a server 20 s to start, and then reports the error.
 REPLY_SECONDS = 25.0
 
 
 class KeeperClient:
-    """The keeper's socket, as the agent uses it.
+    """The agent's client of the keeper's socket.
 
-    A connection a call: calls are rare (first mount and last unmount of a version), and a restarted keeper is no
-    special case.
+    It connects for each call: calls are rare (first mount and last unmount of a version), and a restarted keeper needs
+    no special case.
     """
 
     def __init__(self, socket: Path, reply_seconds: float = REPLY_SECONDS) -> None:
@@ -23,7 +23,7 @@ class KeeperClient:
         self._reply_seconds = reply_seconds
 
     async def serve(self, uid: str, digest: str, manifest: Path, version_dir: Path, mountpoint: Path) -> None:
-        """Return when the version is mounted at ``mountpoint`` and answers. Raises KeeperUnavailable."""
+        """Return when the version is mounted at ``mountpoint`` and responds. Raises KeeperUnavailable."""
         paths = {"manifest": str(manifest), "version_dir": str(version_dir), "mountpoint": str(mountpoint)}
         await self._ask({"op": "serve", "uid": uid, "digest": digest, **paths})
 

@@ -1,6 +1,6 @@
-"""JSON lines between the sidecar's processes: one value a line, which a newline ends. Standard library only.
+"""JSON lines between the sidecar's processes: one value per line, ended by a newline. Standard library only.
 
-Streams of asyncio split lines themselves (``readline`` with a limit); `LineBuffer` does it for everything else.
+Asyncio streams split lines (``readline`` with a limit); `LineBuffer` does it for everything else.
 """
 
 import json
@@ -8,12 +8,12 @@ from typing import Any
 
 
 def encode(value: Any) -> bytes:
-    """Write ``value`` as one line of JSON, with its newline."""
+    """Encode ``value`` as one line of JSON, with its newline."""
     return json.dumps(value, separators=(",", ":")).encode() + b"\n"
 
 
 def decode_object(line: bytes) -> dict[str, Any]:
-    """Read the JSON object of one line. Raises ValueError with a sentence."""
+    """Decode the JSON object of one line. Raises ValueError with a sentence."""
     try:
         value = json.loads(line)
     except ValueError as error:
@@ -24,17 +24,17 @@ def decode_object(line: bytes) -> dict[str, Any]:
 
 
 class LineBuffer:
-    """Splits the bytes of a stream into lines as they arrive; keeps the beginning of the line that has not ended."""
+    """Splits the bytes of a stream into lines as they arrive, and keeps the start of an unfinished line."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     @property
     def waiting(self) -> int:
-        """Bytes of the line that has not ended: the length to look at after each ``feed`` where lines are bounded."""
+        """Bytes of the unfinished line. Check them after each ``feed`` if lines are bounded."""
         return len(self._rest)
 
     def feed(self, data: bytes | bytearray) -> list[bytes]:
-        """Take the next bytes; returns the lines that they end, each without its newline."""
+        """Add the next bytes. Return the lines that they complete, without newlines."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         return lines

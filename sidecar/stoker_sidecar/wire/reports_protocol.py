@@ -1,11 +1,12 @@
-"""The wire between agent and report listener: one JSON object a line over a unix socket.
+"""The protocol between agent and report listener: one JSON object per line over a unix socket.
 
-The agent says which pods have a report folder, the whole list at each change; the listener says what they have
-reported, the pods that said something since it last did, at most once a second.
+The agent sends the list of pods with a report folder at each change. The listener sends summaries of pods with news, at
+most once a second.
 """
 
 from collections.abc import Mapping
 from dataclasses import fields
+from itertools import zip_longest
 from typing import Annotated
 
 from msgspec import Meta, MsgspecError, Struct
@@ -14,20 +15,27 @@ from msgspec.json import Decoder, Encoder
 from stoker_sidecar.errors import ProtocolError
 from stoker_tuning.reports.figures import ReportSummary
 
-MAX_LINE = 4 * 1024 * 1024  # a summary is below 4 kB, and a node has some hundred pods
+MAX_LINE = 4 * 1024 * 1024
+# Pods in one Heard message. A summary with the longest texts has 16 kB.
+MOST_HEARD = 100
 
-# A UID, which is the name of a folder.
+# A UID, which names a folder.
 PodUid = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,63}$")]
 
 
 class Listen(Struct, frozen=True):
-    """Listen for these pods, by UID, and for no others."""
+    """Listen for exactly these pods, by UID. ``namespaces`` has the namespace of each pod, in the same order."""
 
     pods: tuple[PodUid, ...]
+    namespaces: tuple[Annotated[str, Meta(max_length=63)], ...] = ()
+
+    def by_namespace(self) -> dict[str, str]:
+        """Return the namespace of each pod; empty if it is missing."""
+        return dict(zip_longest(self.pods, self.namespaces[: len(self.pods)], fillvalue=""))
 
 
 class Heard(Struct, frozen=True):
-    """What pods have reported so far, by UID."""
+    """The summaries of pods' reports, by UID."""
 
     pods: Mapping[PodUid, ReportSummary]
 
@@ -49,12 +57,12 @@ _listen, _heard = Decoder(Listen), Decoder(Heard)
 
 
 def encode(message: Listen | Heard) -> bytes:
-    """Write one message as a line."""
+    """Encode one message as a line."""
     return _encoder.encode(message) + b"\n"
 
 
 def decode_listen(line: bytes) -> Listen:
-    """Read what the agent says. Raises ProtocolError."""
+    """Decode the agent's message. Raises ProtocolError."""
     try:
         return _listen.decode(line)
     except MsgspecError as error:
@@ -62,10 +70,10 @@ def decode_listen(line: bytes) -> Listen:
 
 
 def decode_heard(line: bytes) -> Heard:
-    """Read what the listener says. Raises ProtocolError.
+    """Decode the listener's message. Raises ProtocolError.
 
-    Also for what no listener of ours says: a process that reads what tenants write may have been taken over, and what
-    it says becomes a status of the API server.
+    Invalid messages are expected: tenants may have taken over a process that reads their input, and its message becomes
+    a status in the API server.
     """
     try:
         heard = _heard.decode(line)

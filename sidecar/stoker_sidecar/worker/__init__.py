@@ -1,1 +1,1 @@
-"""The worker process: brings one piece after the other from the object store to the disk."""
+"""The worker process: fetches pieces from the object store to the disk."""

@@ -11,17 +11,17 @@ from typing import Protocol
 
 from stoker_sidecar.errors import CacheDiskFailed
 from stoker_sidecar.linux.files import disk_error, disk_errors
-from stoker_sidecar.store.core.object_checksum import Digest, looks_like_md5, new_digest
+from stoker_sidecar.store.core.object_checksum import Digest, new_digest
 from stoker_sidecar.version.manifest import Entry
 
-_FILE_MODE, _OWN_MODE = 0o444, 0o600  # with its name, and before
+_FILE_MODE, _OWN_MODE = 0o444, 0o600  # mode under the final name, and mode before
 _READ = 1024 * 1024
-# Small enough to stay in a core's own cache between reading and hashing; from 64 to 512 KiB take the same time.
+# Small enough to stay in a core's private cache between reading and hashing. 64 to 512 KiB are equally fast.
 _HASH_READ = 256 * 1024
 
 
 class Dated(Protocol):
-    """A file as the manifest has it: ``size`` in bytes, ``mtime_ns`` since 1970."""
+    """Size and modification time of a file in the manifest."""
 
     @property
     def size(self) -> int:
@@ -36,10 +36,10 @@ class Dated(Protocol):
 
 @dataclass
 class FileWriter:
-    """Writes a body in order from ``offset`` of ``path``; the file is opened at the first write.
+    """Writes a body in order from ``offset`` of ``path``. Opens the file at the first write.
 
-    ``digest`` is told of every byte. ``creating``: the file is new. Else it must be there: made anew, it would show
-    zeros where other chunks were.
+    ``digest`` receives every byte. ``creating``: the file is new. Otherwise it must exist: a new file would have zeros
+    in place of its other chunks.
     """
 
     path: str
@@ -73,13 +73,13 @@ class FileWriter:
 
 
 def write_whole(path: str, pieces: Sequence[bytes | memoryview], target: str, entry: Dated) -> None:
-    """Write a small file in one step; with a ``target`` give it its mode, its mtime and that name, as ``publish`` does.
+    """Write a small file in one step. With a ``target``, set its mode and mtime and rename it, as ``publish`` does.
 
-    The same by the descriptor: of a file of 4 KiB, calls by its path were a third of the system's time. Raises DiskFull
-    or CacheDiskFailed.
+    It uses the descriptor: for a file of 4 KiB, calls by path took a third of the system time. Raises DiskFull or
+    CacheDiskFailed.
     """
     try:
-        # A worker that was killed with the same piece may have left some of it.
+        # A killed worker may have left a part of the same piece.
         descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_CREAT | os.O_TRUNC, _OWN_MODE)
         try:
             _write_pieces(descriptor, pieces)
@@ -108,7 +108,7 @@ def _check_size(target: str, size: int, entry: Dated) -> None:
 
 
 def publish(temporary: str, target: str, entry: Dated) -> None:
-    """Give a whole file its mode and mtime and its name. Raises DiskFull or CacheDiskFailed."""
+    """Set the mode and mtime of a complete file and rename it to ``target``. Raises DiskFull or CacheDiskFailed."""
     with disk_errors(_name(target)):
         _check_size(target, os.stat(temporary).st_size, entry)  # noqa: PTH116 -- as above
         os.chmod(temporary, _FILE_MODE)  # noqa: PTH101 -- as above
@@ -121,8 +121,13 @@ def _name(path: str) -> str:
 
 
 def file_digest(path: Path, algorithm: str) -> bytes:
-    """Take the digest of a whole file, mostly from the page cache. Raises CacheDiskFailed."""
-    digest, buffer = new_digest(algorithm), memoryview(bytearray(_HASH_READ))
+    """Return the digest of a whole file, mostly from the page cache. Raises CacheDiskFailed."""
+    return digest_file(path, new_digest(algorithm))
+
+
+def digest_file(path: Path, digest: Digest) -> bytes:
+    """Update ``digest`` with a whole file and return its result. Raises CacheDiskFailed."""
+    buffer = memoryview(bytearray(_HASH_READ))
     with disk_errors(path.name), path.open("rb", buffering=0) as file:
         while length := file.readinto(buffer):
             digest.update(buffer[:length])
@@ -130,7 +135,7 @@ def file_digest(path: Path, algorithm: str) -> bytes:
 
 
 def is_intact(path: str, entry: Dated) -> bool:
-    """Tell whether a file of the tree is whole: its size and mtime are set before it gets its name."""
+    """Return True if a file of the tree has the size and mtime of its entry. Both are set before it gets its name."""
     try:
         found = os.stat(path)  # noqa: PTH116 -- as above
     except OSError:
@@ -139,7 +144,7 @@ def is_intact(path: str, entry: Dated) -> bool:
 
 
 def is_readable(path: Path, entry: Entry, offset: int, length: int) -> bool:
-    """Tell whether these bytes of a file of the tree can be read, and it is whole by its size and date."""
+    """Return True if a file of the tree is intact by size and mtime, and the given bytes are readable."""
     if not is_intact(str(path), entry):
         return False
     try:
@@ -148,16 +153,3 @@ def is_readable(path: Path, entry: Entry, offset: int, length: int) -> bool:
             return entry.size == 0 or bool(file.read(min(length, _READ)))
     except OSError:
         return False
-
-
-def survived(path: str, entry: Entry, synced_ns: int) -> bool:
-    """Tell whether a file of right size and date was whole on the disk when the power went.
-
-    ``synced_ns``: when the last sync that brought it onto the disk began, 0 for none. It was when it came before that,
-    or when its MD5 is right.
-
-    Some file systems keep name and size of a file whose bytes never arrived; it then reads as zeros.
-    """
-    if os.stat(path).st_ctime_ns < synced_ns:  # noqa: PTH116 -- as above
-        return True
-    return looks_like_md5(entry.etag) and file_digest(Path(path), "md5").hex() == entry.etag

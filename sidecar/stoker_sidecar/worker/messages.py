@@ -1,4 +1,4 @@
-"""What fetcher and workers say to each other: a list of messages a line, so that a small file costs no system call."""
+"""Messages between fetcher and workers. A line holds a list of messages, so that small files share a system call."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,9 +13,9 @@ from stoker_sidecar.wire.credentials import Credentials
 from stoker_sidecar.wire.lines import LineBuffer
 from stoker_sidecar.worker.transfer import Fetched, Piece
 
-# Messages that wait for others, and seconds: to wake the other process for each takes as much as to answer three more.
+# Most messages to hold back, and for how many seconds. Waking the other process costs as much as answering three jobs.
 _MOST_HELD, _HELD_SECONDS = 16, 0.001
-# What a fetch may end with; their constructors take the same.
+# Errors of a fetch. All have the same constructor.
 _TREES: tuple[type[SidecarError], ...] = (SourceError, CacheError)
 _ERRORS: dict[str, type[SidecarError]] = {
     kind.__name__: kind for tree in _TREES for kind in (tree, *tree.__subclasses__())
@@ -23,7 +23,7 @@ _ERRORS: dict[str, type[SidecarError]] = {
 
 
 class OpenStoreOrder(Struct, frozen=True, array_like=True, tag="open"):
-    """An order to let ``store`` stand for this source (Source wire) and identity from now on."""
+    """An order to open a store under the number ``store``. ``source``: wire format of a Source."""
 
     store: int
     source: dict[str, Any]
@@ -31,13 +31,13 @@ class OpenStoreOrder(Struct, frozen=True, array_like=True, tag="open"):
 
 
 class CloseStoreOrder(Struct, frozen=True, array_like=True, tag="close"):
-    """An order to close a store that is not needed any more."""
+    """An order to close a store."""
 
     store: int
 
 
 class FetchOrder(Struct, frozen=True, array_like=True, tag="fetch"):
-    """An order to bring a piece. Each job is answered once by `PieceDone` or `PieceFailed`, even when cancelled."""
+    """An order to fetch a piece. Each job gets one answer, `PieceDone` or `PieceFailed`, even if it is cancelled."""
 
     job: int
     store: int
@@ -45,17 +45,17 @@ class FetchOrder(Struct, frozen=True, array_like=True, tag="fetch"):
 
 
 class CancelOrder(Struct, frozen=True, array_like=True, tag="cancel"):
-    """An order to leave off a job that no one waits for any more."""
+    """An order to cancel a job."""
 
     job: int
 
 
 class Ping(Struct, frozen=True, array_like=True, tag="ping"):
-    """An order to say something."""
+    """An order to answer with a `Pong`."""
 
 
 class BytesArrived(Struct, frozen=True, array_like=True, tag="arrived"):
-    """News that a job's piece is on the disk up to its byte ``here``; not of one that ``told_by_its_end`` holds for."""
+    """A job's piece is on the disk up to its byte ``here``. Not sent for a piece that is ``told_by_its_end``."""
 
     job: int
     here: int
@@ -69,7 +69,7 @@ class PieceDone(Struct, frozen=True, array_like=True, tag="done"):
 
 
 class PieceFailed(Struct, frozen=True, array_like=True, tag="failed"):
-    """An answer: the job ended with an error, which `error` makes anew. ``kind``: the name of its class."""
+    """An answer: the job failed. `error` restores the exception; ``kind`` is the name of its class."""
 
     job: int
     kind: str
@@ -80,13 +80,13 @@ class PieceFailed(Struct, frozen=True, array_like=True, tag="failed"):
 
     @classmethod
     def of(cls, job: int, error: BaseException) -> Self:
-        """Describe an error; what is not of the sidecar's tree becomes an InternalError."""
+        """Describe an error. An error that is no SidecarError becomes an InternalError."""
         known = error if isinstance(error, SidecarError) else InternalError(f"a fetch failed: {error!r}")
         return cls(job, type(known).__name__, known.message, known.reason, known.temporary, known.retry_after)
 
     @property
     def error(self) -> SidecarError:
-        """The same error; an InternalError for a kind that no fetch ends with."""
+        """The restored error; an InternalError if its kind is no error of a fetch."""
         kind = _ERRORS.get(self.kind, InternalError)
         return kind(self.message, reason=self.reason, temporary=self.temporary, retry_after=self.retry_after)
 
@@ -107,8 +107,8 @@ decode_from_worker = Decoder(list[FromWorker]).decode
 class MessageStream(asyncio.Protocol, Generic[M]):
     """One end of the socket between fetcher and worker.
 
-    ``decode`` reads the messages of a line, and ``received`` gets each; ``lost`` is called once when the other side has
-    gone away. A line that does not parse ends the connection.
+    ``decode`` reads the messages of a line; ``received`` is called with each message; ``lost`` is called once when the
+    peer process is gone. A line that does not parse ends the connection.
     """
 
     def __init__(
@@ -119,17 +119,17 @@ class MessageStream(asyncio.Protocol, Generic[M]):
         self._lost = lost
         self._transport: asyncio.WriteTransport | None = None
         self._messages: list[ToWorker | FromWorker] = []
-        self._flushing: asyncio.Handle | None = None  # at the next turn of the event loop, or at its time
+        self._flushing: asyncio.Handle | None = None  # a handle for the next turn of the event loop, or a timer
         self._lines = LineBuffer()
 
     def send(self, message: ToWorker | FromWorker) -> None:
-        """Send a message with all others of this turn of the event loop; to nowhere when the other side is gone."""
+        """Send a message at the end of this turn of the event loop. Drop it if the peer process is gone."""
         self._messages.append(message)
         if self._flushing is None or isinstance(self._flushing, asyncio.TimerHandle):
             self._flush_by(asyncio.get_running_loop().call_soon(self._flush))
 
     def send_among_others(self, message: ToWorker | FromWorker) -> None:
-        """Send a message that more are expected to follow: with them, but within 1 ms, so that they wake one reader."""
+        """Send a message with those that follow within 1 ms, so that the peer process wakes once."""
         if len(self._messages) >= _MOST_HELD:
             self.send(message)
             return
@@ -143,17 +143,17 @@ class MessageStream(asyncio.Protocol, Generic[M]):
             self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take over the transport, as asyncio.Protocol says."""
+        """Take the transport. Part of asyncio.Protocol."""
         self._transport = cast(asyncio.WriteTransport, transport)
 
     def data_received(self, data: bytes) -> None:
-        """Read what has come, as asyncio.Protocol says."""
+        """Read the received bytes. Part of asyncio.Protocol."""
         for line in self._lines.feed(data):
             for message in self._decode(line):
                 self._received(message)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell that the other side is gone, as asyncio.Protocol says."""
+        """Call ``lost``. Part of asyncio.Protocol."""
         self._transport = None
         self._lost()
 

@@ -1,6 +1,6 @@
-"""What every ``Kube`` does, the real API server and the twin in memory alike.
+"""The behavior of every ``Kube``, for the real API server and the one in memory.
 
-Subclasses give the fixture ``kube`` and ``namespace``.
+Subclasses provide the fixtures ``kube`` and ``namespace``.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ async def running(coroutine: Any) -> Any:
 
 
 class KubeContract:
-    """One behaviour a test."""
+    """One behavior per test."""
 
     @pytest.fixture
     async def cache(self, kube: Kube) -> Object:

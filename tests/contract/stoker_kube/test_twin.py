@@ -1,4 +1,4 @@
-"""The twin in memory keeps the contract."""
+"""The API server in memory keeps the contract."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.fakes.kube import FakeKube
 
 
 class TestTwin(KubeContract):
-    """Every behaviour, without a server."""
+    """Every behavior, without a server."""
 
     @pytest.fixture
     def kube(self) -> Kube:

@@ -1,7 +1,7 @@
-"""The pods that other projects' controllers make of their kinds, as far as anything here looks at them.
+"""Pods as other projects' controllers make them for their kinds, with the fields that the tests need.
 
-What they add was read in their code: Volcano and KubeRay of August 2026, Kubeflow's training operator 1.9.0, Kubeflow
-Trainer 2.1.0, JobSet 0.8.0. The manifests beside this file are in these projects' schemas.
+The added fields are from their code: Volcano and KubeRay of August 2026, Kubeflow's training operator 1.9.0, Kubeflow
+Trainer 2.1.0, JobSet 0.8.0. The manifests next to this file are in these projects' schemas.
 """
 
 import copy
@@ -127,6 +127,39 @@ def ray_job(job: Object) -> Iterator[Object]:
     yield from ray_cluster({"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": meta} | _spec_of(job))
 
 
+def batch_job(job: Object) -> Iterator[Object]:
+    """Make the pods of a Job."""
+    meta, spec = job["metadata"], job["spec"]
+    for index in range(spec.get("completions", 1)):
+        pod = _pod(job, spec["template"], f"{meta['name']}-{index}-x7f2k")
+        pod["metadata"]["labels"] |= {"batch.kubernetes.io/job-name": meta["name"]}
+        if spec.get("completionMode") == "Indexed":
+            pod["metadata"]["annotations"] |= {"batch.kubernetes.io/job-completion-index": str(index)}
+        yield pod
+
+
+def job_set(given: Object) -> Iterator[Object]:
+    """Make the pods of a JobSet, which makes Indexed Jobs."""
+    meta = given["metadata"]
+    for replicated in given["spec"]["replicatedJobs"]:
+        named = meta | {"name": f"{meta['name']}-{replicated['name']}-0"}
+        spec = {"completionMode": "Indexed", **replicated["template"]["spec"]}
+        for pod in batch_job({"apiVersion": "batch/v1", "kind": "Job", "metadata": named, "spec": spec}):
+            pod["metadata"]["labels"] |= {"jobset.sigs.k8s.io/jobset-name": meta["name"]}
+            yield pod
+
+
+def workflow(given: Object) -> Iterator[Object]:
+    """Make the pods of an Argo Workflow's containers, with Argo's own containers, which mount the same volumes."""
+    spec = given["spec"]
+    for template in spec["templates"]:
+        if "container" in template:
+            init, wait = ({"name": name, "image": "quay.io/argoproj/argoexec:v3.7.3"} for name in ("init", "wait"))
+            pods = {"initContainers": [init], "containers": [wait, template["container"] | {"name": "main"}]}
+            pod = {"metadata": template.get("metadata", {}), "spec": pods | {"volumes": spec["volumes"]}}
+            yield _pod(given, pod, f"resnet-x7f2k-{template['name']}")
+
+
 def _spec_of(job: Object) -> Object:
     return {"spec": job["spec"]["rayClusterSpec"]}
 
@@ -148,7 +181,7 @@ def _ray_pod(cluster: Object, template: Object, kind: str, group: str) -> Object
     first = pod["spec"]["containers"][0]
     address = f"{name}-head-svc.{cluster['metadata']['namespace']}.svc.cluster.local"
     if kind == "worker":
-        # A copy of the container as it was given, before anything was added to it.
+        # A copy of the original container, without additions.
         wait = {"name": "wait-gcs-ready", "image": first["image"], "command": ["/bin/bash", "-c", "--"]}
         wait |= {"args": [f"ray health-check --address {address}:6379"], "env": list(first.get("env", []))}
         wait |= {"volumeMounts": list(first.get("volumeMounts", []))}

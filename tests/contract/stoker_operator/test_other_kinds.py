@@ -1,4 +1,4 @@
-"""Other projects' kinds through the annotation alone: their manifests, the pods that they make, webhook and gate."""
+"""Other projects' kinds with only the annotation: their manifests, their pods, the webhook and the gate."""
 
 import re
 from pathlib import Path
@@ -8,16 +8,16 @@ import jsonpatch
 import pytest
 
 from stoker_api import names
-from stoker_api.dataset import Dataset
-from stoker_api.nodecache import NodeCache
-from stoker_operator.core.annotations import Refusal
-from stoker_operator.core.catalog import CatalogEntry
-from stoker_operator.core.gating import Gating
-from stoker_operator.core.injection import decide_injection
-from stoker_operator.core.pod_template import CONTAINER_LISTS
-from stoker_operator.core.release_decisions import Outcome
-from stoker_operator.core.resources import Resources
-from stoker_operator.core.views import NodeView, parse_pod
+from stoker_api.datasets.dataset import Dataset
+from stoker_api.jobs.pod_annotations import Refusal
+from stoker_api.node_caches.nodecache import NodeCache
+from stoker_operator.core.gating.gating import Gating
+from stoker_operator.core.gating.releases import Outcome
+from stoker_operator.core.pods.injection import decide_injection
+from stoker_operator.core.pods.pod_template import CONTAINER_LISTS
+from stoker_operator.core.views.catalog import CatalogEntry
+from stoker_operator.core.views.cluster import NodeView, parse_pod
+from stoker_operator.core.views.resources import Resources
 from stoker_operator.reconcilers.pod_gate import release_patch
 from stoker_tuning.frameworks.pod_signs import pod_hints
 from tests.contract.stoker_operator.job_controllers import MADE, Object, pods_of
@@ -37,7 +37,7 @@ def injected(pod: Object) -> Object:
 
 
 def reading(name: str) -> list[Object]:
-    """Return the pods that the webhook is called for, as it leaves them."""
+    """Return the pods after the webhook's changes."""
     pods = [pod for pod in pods_of(name) if names.ANNOTATION_DATASETS in pod["metadata"]["annotations"]]
     return [injected(_created(pod, at)) for at, pod in enumerate(pods)]
 
@@ -137,7 +137,16 @@ def decided(pods: list[Object], *, warm: bool) -> Outcome:
     )
     row = {"namespace": "vision", "name": "imagenet", "uid": "d", "version": VERSION, "bytes": 1000}
     row |= {"warmBytes": 1000, "phase": "Warm"} if warm else {"warmBytes": 10, "phase": "Warming"}
-    cache = NodeCache.model_validate({"metadata": {"name": "node-1"}, "status": {"datasets": [row]}})
+    given = {
+        "namespace": "vision",
+        "name": "imagenet",
+        "uid": "d",
+        "version": VERSION,
+        "source": {"uri": "s3://bucket/"},
+    }
+    cache = NodeCache.model_validate(
+        {"metadata": {"name": "node-1"}, "spec": {"datasets": [given]}, "status": {"datasets": [row]}}
+    )
     room = Resources(64_000, 1 << 40, 110, {"nvidia.com/gpu": 64})
     gating.put_dataset(KEY, dataset)
     gating.put_node("node-1", NodeView(name="node-1", uid="n", sidecar_ready=True, allocatable=room), NOW)
@@ -145,18 +154,12 @@ def decided(pods: list[Object], *, warm: bool) -> Outcome:
     for pod in pods:
         view = parse_pod(pod)
         gating.put_pod(view.key, view)
-    work = gating.decide(NOW)
-    while True:
-        try:
-            next(work)
-        except StopIteration as done:
-            outcome: Outcome = done.value
-            return outcome
+    return gating.decide(NOW)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_pods_of_a_job_have_one_of_the_labels_by_which_they_are_reported_together(name: str) -> None:
-    text = (Path(__file__).resolve().parents[3] / "docs" / "GOODPUT.md").read_text(encoding="utf-8")
+    text = (Path(__file__).resolve().parents[3] / "docs" / "guides/goodput.md").read_text(encoding="utf-8")
     documented = {label for label in re.findall(r"`([\w./-]+)`", text) if "/" in label}
     had = [set(pod["metadata"]["labels"].items()) for pod in reading(name)]
     assert documented & {label for label, _ in set.intersection(*had)}

@@ -1,4 +1,4 @@
-"""What the real libraries make of an epoch: for each question, what each of the ranks reads, as digests."""
+"""Epochs of the real libraries: for each question, the reads of each rank, as digests."""
 
 import hashlib
 import json
@@ -13,22 +13,22 @@ from typing import Any
 import datasets
 import numpy as np
 
-from bench.truth.programs import DEBIANS_PYTHON, TRAINERS_PYTHON
 from stoker_client import GlobalShuffleSampler, GroupShuffleSampler, QualityRatioSampler
 from stoker_client.sampler import EpochSampler
 from stoker_orders.predictors.interface import OrderQuestion
+from tests.support.pythons import DEBIANS_PYTHON, TRAINERS_PYTHON
 
 _PROGRAM = Path(__file__).parent / "programs" / "sample_orders.py"
 Truth = Callable[[Sequence[OrderQuestion]], list[list[str]]]
 
 
 def digest(order: Iterable[int]) -> str:
-    """Return what tells an order from all others."""
+    """Return a digest of an order."""
     return hashlib.sha256(array("I", order).tobytes()).hexdigest()
 
 
 def torch_says(cases: Iterable[Sequence[Any]], python: Path = DEBIANS_PYTHON) -> list[Any]:
-    """Return what Debian's PyTorch answers to these cases of the program."""
+    """Return the answers of Debian's PyTorch to these cases of the program."""
     run = subprocess.run(
         [python, "-W", "ignore", str(_PROGRAM)],
         input=json.dumps(list(cases)),
@@ -57,7 +57,7 @@ def torch(kind: str) -> Truth:
 
 
 def accelerate(kind: str) -> Truth:
-    """Return what ranks read of batches that Accelerate deals, in one of the two ways that the program knows."""
+    """Return the ranks' reads of batches that Accelerate deals, in one of the two ways of the program."""
 
     def says(asked: Sequence[OrderQuestion]) -> list[list[str]]:
         cases = [
@@ -72,17 +72,17 @@ def accelerate(kind: str) -> Truth:
 
 
 def listed(asked: Sequence[OrderQuestion]) -> list[list[str]]:
-    """Return the order of a list of files: the list is it."""
+    """Return the order of a list of files: the list itself."""
     return [[digest(range(one.samples))] for one in asked]
 
 
 def numpy_permutation(asked: Sequence[OrderQuestion]) -> list[list[str]]:
-    """Return what NumPy's new generators permute, in turns."""
+    """Return the permutations of NumPy's new generators, in turns."""
     return _in_turns((np.random.default_rng(one.seed + one.epoch).permutation(one.samples) for one in asked), asked)
 
 
 def numpy_legacy(asked: Sequence[OrderQuestion]) -> list[list[str]]:
-    """Return what NumPy's old generator permutes, dealt among ranks as the job's code does."""
+    """Return the permutations of NumPy's old generator, dealt among ranks as the job's code does."""
     return [[digest(share) for share in _dealt(one)] for one in asked]
 
 
@@ -109,7 +109,7 @@ def _shuffled(asked: OrderQuestion) -> Any:
 
 
 def _in_turns(orders: Iterable[Any], asked: Sequence[OrderQuestion]) -> list[list[str]]:
-    """Deal orders among ranks as PyTorch's DistributedSampler deals a dataset that lies in that order."""
+    """Deal orders among ranks as PyTorch's DistributedSampler deals a dataset that is already in that order."""
     cases = [
         (one.samples, one.ranks, rank, one.drop_last) for one in asked if one.ranks > 1 for rank in range(one.ranks)
     ]
@@ -122,7 +122,7 @@ def _in_turns(orders: Iterable[Any], asked: Sequence[OrderQuestion]) -> list[lis
 
 @cache
 def _places(cases: tuple[tuple[int, int, int, bool], ...]) -> list[list[int]]:
-    """Return which places ranks have; asked once for the same cases, since PyTorch takes seconds to be imported."""
+    """Return the ranks' positions. Each case is asked only once, because importing PyTorch takes seconds."""
     return torch_says(("in_turns", *one) for one in cases)
 
 

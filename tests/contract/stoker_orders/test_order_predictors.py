@@ -1,4 +1,4 @@
-"""What every predictor of orders keeps, built in or a plug-in: among all, that it is the order of the real library."""
+"""The contract of every predictor of orders, built in or a plug-in. Above all, it equals the real library's order."""
 
 import subprocess
 import sys
@@ -17,9 +17,9 @@ from stoker_orders.predictors.interface import OrderQuestion
 from stoker_orders.predictors.samplers import SamplerName, sampler_named, sampler_of
 from stoker_orders.sample_map import FileMap
 from stoker_orders.sampling_plan import SamplingPlan
-from stoker_plugins.discovery import installed_order_plugins
-from stoker_plugins.order_child import answer
-from stoker_plugins.orders import order_of, parse_order
+from stoker_plugins.asking import ask
+from stoker_plugins.discovery import PluginKind, installed_plugins
+from stoker_plugins.order_questions import EpochQuestion
 from tests.contract.stoker_orders import real_libraries as real
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -31,8 +31,8 @@ SHARED = (
     OrderQuestion(5, 1, 0, ranks=16),  # fewer samples than ranks
     OrderQuestion(1000, 2**32 - 3, 2, ranks=7),
 )
-# As many samples as rounds of whole batches, as whole batches that do not go round, and as neither; and fewer than one
-# batch of each rank.
+# The number of samples gives complete rounds of batches, complete batches without a complete round, or neither, and
+# also less than one batch per rank.
 BATCHES = tuple(
     OrderQuestion(size, seed, 3, ranks, batch, drop_last=drop)
     for size, seed in ((96, 5), (100, 2**40 + 7), (997, 42))
@@ -42,7 +42,7 @@ BATCHES = tuple(
 )
 DEALT = (*BATCHES, *(OrderQuestion(5, 7, 0, ranks, 4) for ranks in (1, 2, 3)), OrderQuestion(65_537, 11, 2, 8, 64))
 MANY = (OrderQuestion(2_000_000, 11, 2),)
-# Each epoch is read through before the next one has an order: small ones.
+# Small epochs: each is read completely before the next one has an order.
 STATEFUL = tuple(
     OrderQuestion(size, seed, epoch) for size in (1, 2, 65, 1000) for seed in SEEDS[:3] for epoch in (0, 3)
 )
@@ -52,7 +52,7 @@ Tell = Callable[[OrderQuestion], "array[int]"]
 
 @dataclass(frozen=True)
 class Predictor:
-    """A predictor, the real library that it follows, and what it is asked. ``name``: as a sampling has it."""
+    """A predictor, its real library, and its cases. ``name`` is as in a sampling."""
 
     name: str
     truth: real.Truth
@@ -88,7 +88,7 @@ each = pytest.mark.parametrize("predictor", PREDICTORS, ids=lambda one: "-".join
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install the example of an order plug-in, as a package of its own."""
+    """Install the example of an order plug-in as a separate package."""
     target = tmp_path_factory.mktemp("site")
     pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-index", "--no-deps"]
     source = str(ROOT / "examples" / "order_plugin")
@@ -98,19 +98,19 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def tell(predictor: Predictor, site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tell]:
-    """Ask the predictor as a node asks plug-ins, each answer through the door that checks it."""
+    """Call the predictor as a node calls plug-ins. The node's validation checks each answer."""
     if isinstance(sampler := sampler_named(predictor.name), SamplerName):
         builtin = BuiltInOrder(sampler)
-        yield lambda asked: parse_order(builtin.name, answer(builtin, asked.mapping()), asked)
+        yield lambda asked: EpochQuestion(asked).read(builtin.name, EpochQuestion(asked).answer(builtin))
         return
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.setenv("PYTHONPATH", str(site))
-    (plugin,) = (one for one in installed_order_plugins() if one.name == sampler.name)
-    yield lambda asked: order_of(plugin, asked)
+    (plugin,) = (one for one in installed_plugins(PluginKind.ORDER) if one.name == sampler.name)
+    yield lambda asked: ask(plugin, EpochQuestion(asked))
 
 
 def shares(order: "array[int]", asked: OrderQuestion) -> list[list[int]]:
-    """Return what each rank reads of an order, as nodes take it."""
+    """Return each rank's reads of an order, as nodes interpret it."""
     loading = Loading(len(order), asked.ranks, (), drop_last=asked.drop_last)
     return [rank_order(order, loading, rank) for rank in range(asked.ranks)]
 

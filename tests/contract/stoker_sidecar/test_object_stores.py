@@ -1,4 +1,4 @@
-"""The fake in memory and the local folder keep the contract; S3 does in tests/integration."""
+"""The store in memory and the local folder keep the contract. tests/integration tests S3."""
 
 import os
 from itertools import count
@@ -8,7 +8,7 @@ import pytest
 
 from stoker_sidecar.errors import AccessDenied, FolderNotFound, SourceChanged
 from stoker_sidecar.store.core.object_checksum import Checksum
-from stoker_sidecar.store.local import LocalStore
+from stoker_sidecar.store.folders.local import LocalStore
 from tests.fakes.object_store import MemoryStore
 from tests.support.store_contract import (
     ObjectStoreContract,
@@ -88,14 +88,6 @@ async def test_a_folder_that_is_not_there_says_so(tmp_path: Path) -> None:
 async def test_an_empty_folder_is_listed_as_a_marker(tmp_path: Path) -> None:
     (tmp_path / "d" / "e").mkdir(parents=True)
     assert (await listed(LocalStore(tmp_path, [str(tmp_path)]))).keys() == {"d/e/"}
-
-
-async def test_links_to_files_are_followed_and_links_to_folders_are_not(tmp_path: Path) -> None:
-    (tmp_path / "real").write_bytes(b"x")
-    (tmp_path / "link").symlink_to("real")
-    (tmp_path / "loop").symlink_to(".")
-    (tmp_path / "nowhere").symlink_to("missing")
-    assert (await listed(LocalStore(tmp_path, [str(tmp_path)]))).keys() == {"real", "link"}
 
 
 async def test_a_link_that_leads_out_is_refused_at_the_listing(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the publisher's tests believe of overlays, held against the real kernel.
+"""The assumptions of the publisher's tests about overlays, checked with the real kernel.
 
 The fake and the real ones behave alike.
 """
@@ -11,9 +11,9 @@ import pytest
 
 from stoker_sidecar.errors import MountError
 from stoker_sidecar.version.layout import VersionPaths
-from stoker_sidecar.volumes.metadata_layer import LayerForm
+from stoker_sidecar.volumes.layers.metadata_layer import LayerForm
+from stoker_sidecar.volumes.layers.overlays import Overlays
 from stoker_sidecar.volumes.mount_sources import OverlayMounts
-from stoker_sidecar.volumes.overlays import Overlays
 from tests.fakes.volumes import UID, FakeOverlays
 from tests.support.keeper import clear_mounts
 from tests.support.layer_forms import need
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.root
 
 @dataclass
 class OneVersion:
-    """Overlays, one version, and what the world does: ``build`` finishes the layer that was begun."""
+    """Overlays, one version, and the events: ``build`` finishes the layer that was started."""
 
     overlays: OverlayMounts
     version: tuple[str, str]

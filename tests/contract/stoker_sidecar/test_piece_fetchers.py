@@ -1,4 +1,4 @@
-"""One contract for all that fetch pieces: in the fetcher's own process, and in worker processes."""
+"""One contract for all piece fetchers: in the fetcher's own process, and in worker processes."""
 
 import asyncio
 import os
@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from awscrt.checksums import crc64nvme
 
-from stoker_api.dataset_source import Source
+from stoker_api.datasets.dataset_source import Source
 from stoker_sidecar.errors import CacheDiskFailed, ObjectGone, SourceChanged
-from stoker_sidecar.fetcher.download.origin_gate import OriginGate
-from stoker_sidecar.fetcher.download.piece_sources import InProcess, PieceFetcher, StorePieceSource
-from stoker_sidecar.fetcher.download.worker_pool import WorkerPool
+from stoker_sidecar.fetcher.sources.origin_gate import OriginGate
+from stoker_sidecar.fetcher.sources.piece_sources import InProcess, PieceFetcher, StorePieceSource
+from stoker_sidecar.fetcher.sources.worker_pool import WorkerPool
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.store.connection import ConnectionSettings
-from stoker_sidecar.store.local import LocalStore
+from stoker_sidecar.store.folders.local import LocalStore
 from stoker_sidecar.store.opening import StoreHandle
 from stoker_sidecar.wire.credentials import AmbientCredentials, Credentials
 from stoker_sidecar.worker.transfer import Fetched, Piece
@@ -34,14 +34,14 @@ async def _open_store(source: Source, credentials: Credentials) -> ObjectStore:
 
 @dataclass
 class FolderFetcher:
-    """Fetches pieces from a folder, and counts what arrives."""
+    """Fetches pieces from a folder, and counts arriving bytes."""
 
     source: StorePieceSource
     folder: Path
     arrived: int = 0
 
     def piece(self, **changes: Any) -> Piece:
-        """Make a piece that is all of the file ``large``, without a name to get."""
+        """Make a piece that is all of the file ``large``, without the name of a new file."""
         status = (self.folder / "source" / "large").stat()
         etag = f"{status.st_mtime_ns:x}-{status.st_size:x}"
         into, size = str(self.folder / "into"), len(CONTENT)
@@ -54,7 +54,7 @@ class FolderFetcher:
         return self.piece(key="small", etag=etag, length=size, size=size)._replace(**changes)
 
     async def fetch(self, piece: Piece) -> Fetched:
-        """Fetch the piece, and count the bytes that arrive."""
+        """Fetch the piece. Count the arriving bytes."""
 
         def arrived(here: int) -> None:
             self.arrived = here
@@ -137,7 +137,7 @@ async def test_errors_keep_their_kind_and_their_sentence(fetcher: FolderFetcher)
 
 async def test_many_pieces_at_a_time_are_all_brought(fetcher: FolderFetcher) -> None:
     size = 64 * 1024
-    (fetcher.folder / "into").touch()  # a part is made before its first piece comes
+    (fetcher.folder / "into").touch()  # a part is made before its first piece arrives
     pieces = [fetcher.piece(offset=offset, length=size) for offset in range(0, len(CONTENT), size)]
     await asyncio.gather(*(fetcher.fetch(piece) for piece in pieces))
     assert (fetcher.folder / "into").read_bytes() == CONTENT

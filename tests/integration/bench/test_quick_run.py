@@ -1,4 +1,4 @@
-"""The benchmarks run from start to end on little data, and the targets that are no matter of speed hold there."""
+"""The benchmarks run from start to end on little data, and the targets that do not measure speed hold there."""
 
 import subprocess
 import sys
@@ -10,14 +10,14 @@ import pytest
 
 from bench.report import Report, from_json
 
-# Seconds are not measured here, so a loaded machine may take its time.
-pytestmark = [pytest.mark.root, pytest.mark.timeout(400)]
+# Seconds are not measured here, so a busy machine may be slow.
+pytestmark = [pytest.mark.root, pytest.mark.timeout(900)]
 ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
 def cache_disk() -> Iterator[Path]:
-    """Make a folder with a short name: paths of unix sockets end at 107 characters."""
+    """Make a folder with a short name: paths of unix sockets have at most 107 characters."""
     with tempfile.TemporaryDirectory(prefix="skt") as name:
         yield Path(name)
 

@@ -1,4 +1,4 @@
-"""The chart as Helm renders it, and its RBAC and admission policies in the real API server."""
+"""The chart as rendered by Helm, and its RBAC and admission policies in the real API server."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -20,6 +20,6 @@ def rendered(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def api(apiserver: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    """Give the API server the chart's rights, and wait until the policies work."""
+    """Apply the chart's rights to the API server. Wait until the policies work."""
     with applied(apiserver, tmp_path_factory.mktemp("rights")):
         yield activated(apiserver)

@@ -1,11 +1,11 @@
-"""The DatasetClass that the chart makes: what it says, and when it is made."""
+"""The DatasetClass of the chart: its content, and the conditions under which it exists."""
 
 import json
 from typing import Any
 
 import yaml
 
-from stoker_api.datasetclass import DatasetClass
+from stoker_api.datasets.datasetclass import DatasetClass
 from tests.support.chart import CHART, NAMESPACE, helm, of_kind
 
 

@@ -1,4 +1,4 @@
-"""Operator and sidecar at work with the tokens of their own accounts, on a real API server with the chart's rights."""
+"""Operator and sidecar with the tokens of their own accounts, on a real API server with the chart's rights."""
 
 import asyncio
 import time
@@ -9,22 +9,26 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from cryptography import x509
 
 from stoker_api import names
-from stoker_api.dataset import Dataset
-from stoker_api.dataset_status import Phase
+from stoker_api.datasets.dataset import Dataset
+from stoker_api.datasets.dataset_status import Phase
+from stoker_api.node_caches.nodecache import NodeCache
+from stoker_api.node_caches.peers import peer_uri
 from stoker_kube.api import Kube, Object
 from stoker_kube.client import KubeClient
-from stoker_kube.errors import Forbidden, KubeError
+from stoker_kube.errors import Forbidden, Invalid, KubeError
 from stoker_kube.informer import Informer
-from stoker_kube.resources import DATASETS, MUTATING_WEBHOOKS, SECRETS, SERVICE_ACCOUNTS
+from stoker_kube.resources import DATASETS, MUTATING_WEBHOOKS, NODE_CACHES, SECRETS, SERVICE_ACCOUNTS
 from stoker_kube.watch import EventType, watch
-from stoker_operator.core.acceptance import parse_dataset
-from stoker_operator.leader import Leader
+from stoker_operator.core.plans.admission import parse_dataset
 from stoker_operator.mirror.state import ClusterState
+from stoker_operator.processes.leader import Leader
 from stoker_operator.webhook.calling_path import CallingPath
-from stoker_operator.webhook.peer_certificate import PeerCertificate
-from stoker_sidecar.agent.node_account import NodeAccount
+from stoker_sidecar.agent.http.peers.peer_server import PeerIdentity
+from stoker_sidecar.agent.kube.node_account import NodeAccount
+from stoker_sidecar.wire.config.peer_tls import PeerTls
 from tests.fakes.sidecar import FakeSidecar, settled
 from tests.support.apiserver import ApiServer
 from tests.support.asking_as import Api, token_of_sidecar
@@ -35,12 +39,12 @@ SECONDS = 30.0
 
 
 async def known() -> None:
-    """Say that all Datasets are known: the test makes its own after the start."""
+    """Mark all Datasets as known: the test makes its own after the start."""
 
 
 @dataclass
 class World:
-    """An administrator, and the operator in its own name."""
+    """Clients of an administrator, and of the operator's account."""
 
     admin: KubeClient
     operator: Kube
@@ -54,7 +58,7 @@ class World:
         self.tasks.append(asyncio.create_task(sidecar.run()))
 
     async def warm_dataset(self, namespace: str, node: str) -> None:
-        """Add a Dataset with a Secret, which that node alone may hold, and wait until it is there."""
+        """Add a Dataset with a Secret, which only that node may read. Wait until it is there."""
         source = {"uri": "s3://bucket/", "credentials": {"secretRef": {"name": "keys"}}}
         spec = {"source": source, "cache": {"nodeSelector": {"test": node}}}
         await self.admin.create(DATASETS, {"metadata": {"name": "digits", "namespace": namespace}, "spec": spec})
@@ -95,7 +99,7 @@ async def world(api: Api, apiserver: ApiServer) -> AsyncIterator[World]:
 async def test_the_node_of_a_dataset_reads_its_secret_and_another_does_not(
     world: World, apiserver: ApiServer, namespace: str
 ) -> None:
-    apiserver.kubectl("create", "secret", "generic", "keys", "-n", namespace)
+    apiserver.create(SECRETS, "keys", namespace)
     holder, other = (f"real-{which}-{uuid4().hex[:8]}" for which in ("holder", "other"))
     for node in (holder, other):
         await world.add_node(node)
@@ -116,7 +120,7 @@ async def test_the_node_of_a_dataset_reads_its_secret_and_another_does_not(
 
 
 async def test_a_watch_goes_on_after_the_right_to_it_is_gone(apiserver: ApiServer, namespace: str) -> None:
-    """Why nodes read Secrets and watch none (ADR 36): a node would be told keys that it has no right to any more."""
+    """Why nodes read Secrets and do not watch them (ADR 8): a watch would deliver keys after the right is revoked."""
     rule = ("--verb=get,list,watch", "--resource=secrets", "--resource-name=keys")
     for words in (
         ("secret", "generic", "keys"),
@@ -141,7 +145,7 @@ async def test_a_watch_goes_on_after_the_right_to_it_is_gone(apiserver: ApiServe
 
         await eventually_async(may_read, SECONDS)
         only = "metadata.name=keys"
-        # Given up at the first error: a connection that was cut could not be begun again.
+        # It stops at the first error, because a watch that was cut could not be resumed.
         events = watch(watcher, SECRETS, namespace=namespace, field_selector=only, give_up_on=(KubeError,))
         assert [(await anext(events)).type for _ in range(2)] == [EventType.ADDED, EventType.SYNCED]
         coming = asyncio.ensure_future(anext(events))
@@ -154,19 +158,46 @@ async def test_a_watch_goes_on_after_the_right_to_it_is_gone(apiserver: ApiServe
         await events.aclose()
 
 
-async def test_the_operator_makes_the_certificate_by_which_sidecars_know_each_other(world: World) -> None:
-    await PeerCertificate(world.operator, NAMESPACE, lambda: datetime.now(UTC)).ensure()
-    sidecar = world.admin.as_bearer(await token_of_sidecar(world.admin, "any"))
-    only = f"metadata.name={names.PEER_SECRET}"
-    events = watch(sidecar, SECRETS, namespace=NAMESPACE, field_selector=only, give_up_on=(KubeError,))
-    told = await anext(events)
-    await events.aclose()
-    await world.admin.delete(SECRETS, names.PEER_SECRET, NAMESPACE)
-    assert set(told.object["data"]) == {"ca.crt", "tls.crt", "tls.key"}
+async def test_a_node_gets_a_certificate_for_its_own_key_and_takes_no_other_ones(world: World) -> None:
+    """Actions with only the chart's rights, and those of a compromised node."""
+    for name in ("taken", "victim"):
+        await world.add_node(name)
+
+    async def both_are_there() -> bool:
+        return {"taken", "victim"} <= {one["metadata"]["name"] for one in (await world.admin.list(NODE_CACHES)).items}
+
+    await eventually_async(both_are_there, SECONDS)
+    identity, taken = PeerIdentity(), world.admin.as_bearer(await token_of_sidecar(world.admin, "taken"))
+    told = {"status": {"peerKey": identity.public_key}}
+    with pytest.raises(Invalid, match="may not write NodeCache victim"):
+        await taken.patch(NODE_CACHES, "victim", told, subresource="status")
+    forged = {"spec": {"peer": {"certificate": "x", "authorities": "y"}}}
+    with pytest.raises((Forbidden, Invalid)):
+        await taken.patch(NODE_CACHES, "taken", forged)
+    with pytest.raises(Forbidden):
+        await taken.get(SECRETS, names.PEER_AUTHORITY_SECRET, NAMESPACE)
+    await taken.patch(NODE_CACHES, "taken", told, subresource="status")
+
+    async def signed() -> PeerTls | None:
+        cache = NodeCache.model_validate(await world.admin.get(NODE_CACHES, "taken"))
+        return identity.certified(cache.spec.peer)
+
+    await eventually_async(signed, SECONDS)
+    found = await signed()
+    assert found is not None
+    certificate = x509.load_pem_x509_certificate(found.certificate.encode())
+    names_in_it = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names_in_it.get_values_for_type(x509.UniformResourceIdentifier) == [peer_uri("taken")]
+    await world.admin.patch(NODE_CACHES, "taken", {"metadata": {"annotations": {names.ANNOTATION_PEERS: "Off"}}})
+
+    async def revoked() -> bool:
+        return await signed() is None
+
+    await eventually_async(revoked, SECONDS)
 
 
 async def test_the_operator_gives_the_webhook_its_path(world: World) -> None:
-    # Of its own name, and for what nobody makes, so that other tests' pods are not held up.
+    # With a separate name and an unused kind, so that pods of other tests are not blocked.
     rule = {"apiGroups": ["none.example"], "apiVersions": ["v1"], "resources": ["nothing"], "operations": ["CREATE"]}
     client = {"service": {"name": "stoker-webhook", "namespace": NAMESPACE}}
     webhook = {"name": "pods.stoker.dev", "clientConfig": client, "rules": [rule]}

@@ -1,4 +1,4 @@
-"""Values that the chart refuses, with a sentence that names the value."""
+"""Values that the chart refuses, with a message that names the value."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ NFS = {"path": "/nfs", "namespaces": ["a"]}
         ({"kubeletDir": "var/lib/kubelet"}, "kubeletDir"),
         ({"sidecar": {"cacheDirs": []}}, "cacheDirs"),
         ({"sidecar": {"cacheDirs": [{"medium": "Memory"}]}}, "cacheDirs"),
-        ({"sidecar": {"cacheDirs": None}}, "sidecar.cacheDirs names no folder"),
+        ({"sidecar": {"cacheDirs": None}}, "sidecar.cacheDirs is empty"),
         ({"sidecar": {"cacheDirs": ["/a", "/a"]}}, "cacheDirs"),
         ({"sidecar": {"floor": {"bytes": "100%"}}}, "floor"),
         ({"sidecar": {"floor": {"inodes": "many"}}}, "floor"),
@@ -34,13 +34,10 @@ NFS = {"path": "/nfs", "namespaces": ["a"]}
         ({"sidecar": {"endpoints": {"allow": ["localhost"]}}}, "allow"),
         ({"sidecar": {"fetch": {"workers": "auto"}}}, "workers"),
         ({"sidecar": {"overlay": "On"}}, "overlay"),
-        ({"sidecar": {"neighbours": {"uploads": -1}}}, "uploads"),
-        ({"sidecar": {"neighbours": {"bytesPerSecond": "fast"}}}, "bytesPerSecond"),
-        *(
-            ({"sidecar": {"neighbours": {"rackLabel": label}}}, "rackLabel")
-            for label in ("a rack", "-rack", "x.io/", "/r")
-        ),
-        ({"sidecar": {"neighbours": {"mode": "On"}}}, "mode"),
+        ({"sidecar": {"peers": {"uploads": -1}}}, "uploads"),
+        ({"sidecar": {"peers": {"bytesPerSecond": "fast"}}}, "bytesPerSecond"),
+        *(({"sidecar": {"peers": {"rackLabel": label}}}, "rackLabel") for label in ("a rack", "-rack", "x.io/", "/r")),
+        ({"sidecar": {"peers": {"mode": "On"}}}, "mode"),
         ({"sidecar": {"fetch": {"lastFiles": "On"}}}, "lastFiles"),
         ({"sidecar": {"fetch": {"lastFiles": True}}}, "lastFiles"),
         ({"origins": {"price": {"perGB": "0.09"}}}, "perGB"),
@@ -62,6 +59,8 @@ NFS = {"path": "/nfs", "namespaces": ["a"]}
         ({"sidecar": {"hostPID": "yes"}}, "hostPID"),
         ({"webhook": {"failurePolicy": "fail"}}, "failurePolicy"),
         ({"logLevel": "loud"}, "logLevel"),
+        ({"logging": {"format": "xml"}}, "format"),
+        ({"tracing": {"endpoint": "collector:4318"}}, "endpoint"),
     ],
 )
 def test_a_wrong_value_is_refused_by_name(values: dict[str, Any], word: str) -> None:

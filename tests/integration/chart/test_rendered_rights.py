@@ -1,4 +1,4 @@
-"""Which rights the chart's roles give, as Helm renders them."""
+"""The rights of the chart's roles, as rendered by Helm."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 import stoker_kube.resources as resources
 from stoker_kube.resources import Kind
-from tests.support.chart import of_kind, render, variables
+from tests.support.chart import of_kind, operator_of, render, variables
 
 KNOWN_RESOURCES = {(kind.group, kind.plural) for kind in vars(resources).values() if isinstance(kind, Kind)}
 
@@ -51,7 +51,7 @@ def test_nobody_may_write_nodes_but_for_the_start_up_taint(startup_taint: bool, 
 )
 def test_rights_to_kueues_objects_are_given_where_they_are_used(enabled: Any, there: bool, wanted: bool) -> None:
     objects = render({"kueue": {"enabled": enabled}}, *(["kueue.x-k8s.io/v1beta1"] if there else []))
-    [operator] = of_kind(objects, "Deployment")
+    operator = operator_of(objects)
     rules = [rule for role in of_kind(objects, "ClusterRole") for rule in role["rules"]]
     of_kueue = [rule for rule in rules if "kueue.x-k8s.io" in rule["apiGroups"]]
     assert variables(operator)["STOKER_KUEUE"] == str(wanted).lower()
@@ -60,6 +60,32 @@ def test_rights_to_kueues_objects_are_given_where_they_are_used(enabled: Any, th
     assert ("stoker-operator-queues" in policies) == wanted
     assert {verb for rule in of_kueue for verb in rule["verbs"]} <= {"list", "watch", "patch"}
     assert all("/status" in one for rule in of_kueue if "patch" in rule["verbs"] for one in rule["resources"])
+
+
+def roles_of(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {one["metadata"]["name"]: one for one in of_kind(objects, "ClusterRole")}
+
+
+def test_view_edit_and_admin_include_the_figures_of_pods_and_not_nodecaches(rendered: list[dict[str, Any]]) -> None:
+    roles = roles_of(rendered)
+    aggregated = {
+        name: {key.rpartition("-to-")[2] for key in role["metadata"]["labels"] if "aggregate-to-" in key}
+        for name, role in roles.items()
+    }
+    assert aggregated["stoker-figures"] == {"view", "edit", "admin"}
+    assert aggregated["stoker-node-view"] == set()
+    wide = [name for name, to in aggregated.items() if to and "nodecaches" in str(roles[name]["rules"])]
+    assert wide == []
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_without_figures_nothing_of_them_is_installed(enabled: bool) -> None:
+    objects = render({"figures": {"enabled": enabled}})
+    operator = operator_of(objects)
+    assert variables(operator)["STOKER_FIGURES"] == str(enabled).lower()
+    assert ("stoker-figures" in roles_of(objects)) is enabled
+    assert ("apiservices" in str(roles_of(objects)["stoker-operator"]["rules"])) is enabled
+    assert ("kube-system" in str(of_kind(objects, "RoleBinding"))) is enabled
 
 
 def test_each_policy_is_bound(rendered: list[dict[str, Any]]) -> None:

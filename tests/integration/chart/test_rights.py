@@ -1,15 +1,14 @@
-"""What the operator may do, asked of a real API server with the chart's RBAC and admission policies in it."""
+"""The operator's rights, checked by a real API server with the chart's RBAC and admission policies."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from stoker_api import names
-from stoker_api.dataset import Dataset
-from stoker_operator.core.views import Taint
-from stoker_operator.core.volumes import labels_for, persistent_volume, persistent_volume_claim
+from stoker_api.datasets.dataset import Dataset
+from stoker_kube.resources import JOBS, PODS, ROLES
+from stoker_operator.core.plans.volumes import labels_for, persistent_volume, persistent_volume_claim
+from stoker_operator.core.views.cluster import Taint
 from stoker_operator.reconcilers.startup_taints import without_startup_taint
 from tests.support.apiserver import ApiServer
 from tests.support.asking_as import (
@@ -55,22 +54,22 @@ def test_the_operator_may_grant_what_datasets_name(api: Api, namespace: str, rul
     ],
     ids=["list", "any verb", "more kinds", "other kind", "other group", "no names", "two names", "all names"],
 )
-def test_the_operator_may_grant_nothing_else(api: Api, namespace: str, rule: dict[str, list[str]]) -> None:
-    status, sentence = api.apply_role(namespace, rule)
+def test_the_operator_may_grant_nothing_else(api: Api, shared_namespace: str, rule: dict[str, list[str]]) -> None:
+    status, sentence = api.apply_role(shared_namespace, rule)
     assert status == 422
     assert "may hold only get on one named Secret" in sentence
 
 
-def test_the_operator_may_write_no_role_of_another_name(api: Api, namespace: str) -> None:
+def test_the_operator_may_write_no_role_of_another_name(api: Api, shared_namespace: str) -> None:
     for name in ("another", names.CREDENTIALS_ROLE):
-        status, sentence = api.apply_role(namespace, GOOD_RULE, name=name)
+        status, sentence = api.apply_role(shared_namespace, GOOD_RULE, name=name)
         assert (status, "names begin with stoker-credentials-" in sentence) == (422, True)
 
 
 def test_the_operator_may_neither_change_nor_delete_roles_of_others(
     api: Api, apiserver: ApiServer, namespace: str
 ) -> None:
-    apiserver.kubectl("create", "role", "theirs", "-n", namespace, "--verb=get", "--resource=pods")
+    apiserver.create(ROLES, "theirs", namespace, rules=[{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}])
     path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles/theirs"
     assert api.patch(OPERATOR, path, MERGE, {"rules": [GOOD_RULE]})[0] == 422
     assert api.send("DELETE", OPERATOR, path, "application/json", {})[0] == 422
@@ -78,7 +77,7 @@ def test_the_operator_may_neither_change_nor_delete_roles_of_others(
 
 def test_the_role_of_earlier_versions_may_go(api: Api, apiserver: ApiServer, namespace: str) -> None:
     name = names.CREDENTIALS_ROLE
-    apiserver.kubectl("create", "role", name, "-n", namespace, "--verb=get", "--resource=secrets")
+    apiserver.create(ROLES, name, namespace, rules=[{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}])
     path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles/{name}"
     assert api.send("DELETE", OPERATOR, path, "application/json", {}) == (200, "")
 
@@ -93,29 +92,37 @@ def test_the_operator_may_bind_its_role_to_a_node(api: Api, namespace: str, node
     [("default", "default", ""), ("stoker-sidecar", NAMESPACE, ""), ("a", ACCOUNTS, "admin")],
     ids=["another's account", "all sidecars", "another's role"],
 )
-def test_the_operator_may_make_no_other_binding(api: Api, namespace: str, account: str, home: str, role: str) -> None:
-    status, sentence = api.apply_binding(namespace, account, home, role)
+def test_the_operator_may_make_no_other_binding(
+    api: Api, shared_namespace: str, account: str, home: str, role: str
+) -> None:
+    status, sentence = api.apply_binding(shared_namespace, account, home, role)
     assert (status, "only to the accounts of nodes" in sentence) == (422, True)
 
 
-@pytest.fixture
-def held(apiserver: ApiServer, namespace: str, tmp_path: Path) -> str:
-    """Make a held pod with another gate, and a free one, in a namespace of their own."""
+def make_pods(apiserver: ApiServer, namespace: str) -> str:
+    """Make a gated pod with another gate, and a free one."""
     gates = [{"name": "other"}, {"name": names.GATE_WARM}]
-    meta = {"namespace": namespace, "labels": {"team": "a"}, "annotations": {"note": "kept"}}
-    pods = [
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": meta | {"name": name},
-            "spec": {"containers": [CONTAINER]} | spec,
-        }
-        for name, spec in (("pod", {"schedulingGates": gates}), ("free", {}))
-    ]
-    file = tmp_path / "pods.yaml"
-    file.write_text(yaml.safe_dump_all(pods))
-    apiserver.kubectl("apply", f"--filename={file}")
+    metadata = {"labels": {"team": "a"}, "annotations": {"note": "kept"}}
+    for name, spec in (("pod", {"schedulingGates": gates}), ("free", {})):
+        apiserver.create(PODS, name, namespace, metadata=metadata, spec={"containers": [CONTAINER]} | spec)
     return namespace
+
+
+@pytest.fixture
+def held(apiserver: ApiServer, namespace: str) -> str:
+    """Make both pods for one test, which may change them."""
+    return make_pods(apiserver, namespace)
+
+
+@pytest.fixture(scope="module")
+def untouched(apiserver: ApiServer, shared_namespace: str) -> str:
+    """Make both pods for tests whose patches are all refused."""
+    return make_pods(apiserver, shared_namespace)
+
+
+def test_the_operator_may_write_the_scheduling_of_a_training_job_onto_a_held_pod(api: Api, held: str) -> None:
+    changed = {names.ANNOTATION_SCHEDULING: "None", names.ANNOTATION_MAX_WAIT: "1m"}
+    assert api.patch_pod(held, {"metadata": {"annotations": changed}}) == (200, "")
 
 
 def test_the_operator_may_release_a_pod_that_its_gate_holds(api: Api, held: str) -> None:
@@ -151,14 +158,14 @@ def test_the_operator_may_release_a_pod_that_its_gate_holds(api: Api, held: str)
         ({"metadata": {"finalizers": ["a.example/b"]}}, "labels, finalizers"),
     ],
 )
-def test_of_a_held_pod_the_operator_may_write_nothing_else(api: Api, held: str, patch: Any, words: str) -> None:
-    status, sentence = api.patch_pod(held, patch)
+def test_of_a_held_pod_the_operator_may_write_nothing_else(api: Api, untouched: str, patch: Any, words: str) -> None:
+    status, sentence = api.patch_pod(untouched, patch)
     assert status == 422
     assert words in sentence
 
 
-def test_the_operator_may_write_no_pod_that_its_gate_does_not_hold(api: Api, held: str) -> None:
-    status, sentence = api.patch_pod(held, {"metadata": {"annotations": {names.ANNOTATION_WAITING: "x"}}}, "free")
+def test_the_operator_may_write_no_pod_that_its_gate_does_not_hold(api: Api, untouched: str) -> None:
+    status, sentence = api.patch_pod(untouched, {"metadata": {"annotations": {names.ANNOTATION_WAITING: "x"}}}, "free")
     assert (status, "only pods that its own scheduling gate holds" in sentence) == (422, True)
 
 
@@ -179,18 +186,20 @@ def test_the_operator_may_nominate_a_node_for_a_pod_that_its_gate_holds(api: Api
         ({"metadata": {"finalizers": ["a.example/b"]}}, "may not write its finalizers"),
     ],
 )
-def test_of_a_held_pods_status_the_operator_may_write_nothing_else(api: Api, held: str, patch: Any, words: str) -> None:
-    status, sentence = api.patch_pod(held, patch, "pod/status")
+def test_of_a_held_pods_status_the_operator_may_write_nothing_else(
+    api: Api, untouched: str, patch: Any, words: str
+) -> None:
+    status, sentence = api.patch_pod(untouched, patch, "pod/status")
     assert (status, words in sentence) == (422, True)
 
 
-def test_the_operator_may_nominate_no_node_for_a_pod_that_its_gate_does_not_hold(api: Api, held: str) -> None:
-    status, sentence = api.patch_pod(held, {"status": {"nominatedNodeName": "a"}}, "free/status")
+def test_the_operator_may_nominate_no_node_for_a_pod_that_its_gate_does_not_hold(api: Api, untouched: str) -> None:
+    status, sentence = api.patch_pod(untouched, {"status": {"nominatedNodeName": "a"}}, "free/status")
     assert (status, "only for pods that its own scheduling gate holds" in sentence) == (422, True)
 
 
-def test_the_operator_may_make_the_job_of_a_training_job_in_its_namespace(api: Api, namespace: str) -> None:
-    assert api.may_create(OPERATOR, "jobs", job(namespace, ownerReferences=owner("job"))) == (201, "")
+def test_the_operator_may_make_the_job_of_a_training_job_in_its_namespace(api: Api, shared_namespace: str) -> None:
+    assert api.may_create(OPERATOR, "jobs", job(shared_namespace, ownerReferences=owner("job"))) == (201, "")
 
 
 @pytest.mark.parametrize(
@@ -198,8 +207,8 @@ def test_the_operator_may_make_the_job_of_a_training_job_in_its_namespace(api: A
     [{}, {"ownerReferences": owner("other")}, {"ownerReferences": owner("job", "Dataset")}],
     ids=["nobody's", "another's", "a Dataset's"],
 )
-def test_the_operator_may_make_no_other_job(api: Api, namespace: str, metadata: Any) -> None:
-    assert api.may_create(OPERATOR, "jobs", job(namespace, **metadata))[0] == 422
+def test_the_operator_may_make_no_other_job(api: Api, shared_namespace: str, metadata: Any) -> None:
+    assert api.may_create(OPERATOR, "jobs", job(shared_namespace, **metadata))[0] == 422
 
 
 @pytest.mark.parametrize("namespace", ["kube-system", NAMESPACE])
@@ -208,11 +217,9 @@ def test_the_operator_may_make_no_job_beside_the_clusters_own_pods(api: Api, nam
 
 
 def test_the_operator_may_neither_change_nor_delete_jobs_of_others(
-    api: Api, apiserver: ApiServer, namespace: str, tmp_path: Path
+    api: Api, apiserver: ApiServer, namespace: str
 ) -> None:
-    file = tmp_path / "job.yaml"
-    file.write_text(yaml.safe_dump(job(namespace)))
-    apiserver.kubectl("apply", f"--filename={file}")
+    apiserver.create(JOBS, "job", namespace, spec=job(namespace)["spec"])
     path = f"/apis/batch/v1/namespaces/{namespace}/jobs/job"
     assert api.patch(OPERATOR, path, MERGE, {"spec": {"suspend": True}})[0] == 422
     adopted = {"metadata": {"ownerReferences": owner("job")}}
@@ -225,14 +232,14 @@ def service(namespace: str, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"clusterIP": "None"} | spec}
 
 
-def test_the_operator_may_make_only_headless_services(api: Api, namespace: str) -> None:
-    assert api.may_create(OPERATOR, "services", service(namespace)) == (201, "")
+def test_the_operator_may_make_only_headless_services(api: Api, shared_namespace: str) -> None:
+    assert api.may_create(OPERATOR, "services", service(shared_namespace)) == (201, "")
     for spec in ({"externalIPs": ["10.0.0.1"]}, {"clusterIP": "10.0.0.99", "ports": [{"port": 80}]}):
-        assert api.may_create(OPERATOR, "services", service(namespace, **spec))[0] == 422
+        assert api.may_create(OPERATOR, "services", service(shared_namespace, **spec))[0] == 422
 
 
-def test_the_operator_may_make_the_volumes_of_datasets_alone(api: Api, namespace: str) -> None:
-    meta = {"namespace": namespace, "name": "imagenet", "uid": "u"}
+def test_the_operator_may_make_the_volumes_of_datasets_alone(api: Api, shared_namespace: str) -> None:
+    meta = {"namespace": shared_namespace, "name": "imagenet", "uid": "u"}
     dataset = Dataset.model_validate({"metadata": meta, "spec": {"source": {"uri": "s3://bucket/"}}})
     assert api.may_create(OPERATOR, "persistentvolumes", persistent_volume(dataset)) == (201, "")
     assert api.may_create(OPERATOR, "persistentvolumeclaims", persistent_volume_claim(dataset)) == (201, "")
@@ -241,14 +248,14 @@ def test_the_operator_may_make_the_volumes_of_datasets_alone(api: Api, namespace
         assert api.may_create(OPERATOR, "persistentvolumes", body)[0] == 422
 
 
-def test_the_operator_may_make_no_account_elsewhere(api: Api, namespace: str) -> None:
-    for home in (NAMESPACE, namespace):
+def test_the_operator_may_make_no_account_elsewhere(api: Api, shared_namespace: str) -> None:
+    for home in (NAMESPACE, shared_namespace):
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a", "namespace": home}}
         assert api.may_create(OPERATOR, "serviceaccounts", account)[0] == 403
 
 
 def test_the_operator_may_take_its_start_up_taint_off_a_node(api: Api) -> None:
-    # The API server adds a taint of its own to a new node.
+    # The API server adds a taint to a new node.
     taints = (Taint(GPU_TAINT["key"], "", "NoSchedule"), Taint(STARTUP_TAINT["key"], "", "NoSchedule"))
     assert api.patch_node(without_startup_taint(taints)) == (200, "")
 
@@ -267,3 +274,29 @@ def test_the_operator_may_take_its_start_up_taint_off_a_node(api: Api) -> None:
 )
 def test_the_operator_may_change_nothing_else_of_a_node(api: Api, patch: Any) -> None:
     assert api.patch_node(patch)[0] == 422
+
+
+def api_service(group: str = "figures.stoker.dev", version: str = "v1alpha1", **service: Any) -> dict[str, Any]:
+    where = {"name": "stoker-webhook", "namespace": NAMESPACE, "port": 8443} | service
+    spec = {"group": group, "version": version, "groupPriorityMinimum": 100, "versionPriority": 10, "service": where}
+    meta = {"name": f"{version}.{group}"}
+    return {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": meta, "spec": spec}
+
+
+def test_the_operator_may_register_the_figures_of_pods_at_its_own_service(api: Api) -> None:
+    assert api.may_create(OPERATOR, "apiservices", api_service()) == (201, "")
+
+
+@pytest.mark.parametrize(
+    "registered",
+    [
+        api_service(group="metrics.k8s.io", version="v1beta1"),
+        api_service(version="v2"),
+        api_service(name="evil"),
+        api_service(namespace="evil"),
+    ],
+    ids=["another group", "another version", "another service", "another namespace"],
+)
+def test_the_operator_may_register_nothing_else(api: Api, registered: dict[str, Any]) -> None:
+    status, sentence = api.may_create(OPERATOR, "apiservices", registered)
+    assert (status, "only figures.stoker.dev" in sentence) == (422, True)

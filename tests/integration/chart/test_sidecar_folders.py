@@ -1,4 +1,4 @@
-"""Which folders, disks and accounts of the node the chart's values have the sidecar use, and for whom."""
+"""The node's folders, disks and accounts that the sidecar uses under the chart's values."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,19 +6,18 @@ from typing import Any
 import pytest
 
 from stoker_sidecar.agent.core.grants import HostFolder, parse_host_folders
-from stoker_sidecar.wire.disk_floor import DiskFloor, Floor
-from tests.support.chart import FULL_VALUES, of_kind, render, variables
+from stoker_sidecar.wire.config.disk_floor import DiskFloor, Floor
+from tests.support.chart import FULL_VALUES, render, sidecar_of, variables
 
 
 def told(values: Mapping[str, Any]) -> dict[str, str]:
     """Return the sidecar's variables."""
-    (sidecar,) = of_kind(render(values), "DaemonSet")
+    sidecar = sidecar_of(render(values))
     return variables(sidecar)
 
 
 def test_host_folders_are_read_only() -> None:
-    [daemon_set] = of_kind(render(FULL_VALUES), "DaemonSet")
-    [container] = daemon_set["spec"]["template"]["spec"]["containers"]
+    [container] = sidecar_of(render(FULL_VALUES))["spec"]["template"]["spec"]["containers"]
     mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
     assert mounts["/mnt/nfs"]["readOnly"] is True
     assert "readOnly" not in mounts["/mnt/nvme/stoker"]
@@ -55,7 +54,7 @@ def test_nothing_of_the_nodes_own_is_used_by_default(values: dict[str, Any]) -> 
 
 
 def test_cache_folders_on_disk_and_in_memory_are_named_and_mounted() -> None:
-    (pod,) = [one["spec"]["template"]["spec"] for one in of_kind(render(FULL_VALUES), "DaemonSet")]
+    pod = sidecar_of(render(FULL_VALUES))["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert told(FULL_VALUES)["STOKER_CACHE_ROOT"] == "/mnt/nvme/stoker,memory:/var/lib/stoker-memory/1"
     mounts = {one["mountPath"]: one["name"] for one in container["volumeMounts"]}

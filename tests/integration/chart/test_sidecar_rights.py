@@ -1,36 +1,30 @@
-"""What a sidecar may do, and the account of its node, asked of a real API server with the chart's policies in it."""
+"""The rights of a sidecar and of its node's account, checked by a real API server with the chart's policies."""
 
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from stoker_api import names
 from stoker_kube.api import Object
 from stoker_kube.errors import Forbidden
-from stoker_kube.resources import SECRETS
-from stoker_sidecar.agent.node_account import NodeAccount
+from stoker_kube.resources import CLUSTER_ROLES, NODE_CACHES, SECRETS, SERVICE_ACCOUNTS
+from stoker_sidecar.agent.kube.node_account import NodeAccount
 from tests.support.apiserver import ApiServer
 from tests.support.asking_as import ACCOUNTS, GOOD_RULE, OPERATOR, SIDECAR, Api, event, token_of_sidecar
 from tests.support.chart import NAMESPACE
+from tests.support.kinds import CLUSTER_ROLE_BINDINGS
 from tests.support.waiting import all_sockets_closed, eventually, wait_until
 
 
-@pytest.fixture
-def node_caches(apiserver: ApiServer, tmp_path: Path) -> list[str]:
+@pytest.fixture(scope="module")
+def node_caches(apiserver: ApiServer) -> list[str]:
     """Create two NodeCaches."""
     wanted = ["rights-a", "rights-b"]
-    objects = [
-        {"apiVersion": names.API_VERSION, "kind": "NodeCache", "metadata": {"name": name}, "spec": {}}
-        for name in wanted
-    ]
-    file = tmp_path / "nodecaches.yaml"
-    file.write_text(yaml.safe_dump_all(objects))
-    apiserver.kubectl("apply", f"--filename={file}")
+    for name in wanted:
+        apiserver.create(NODE_CACHES, name, spec={})
     return wanted
 
 
@@ -62,7 +56,7 @@ def nodes(api: Api, apiserver: ApiServer) -> list[str]:
     for name in made:
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": ACCOUNTS}}
         assert api.may_create(OPERATOR, "serviceaccounts", account) == (201, "")
-        apiserver.kubectl("create", "serviceaccount", name, "-n", ACCOUNTS)
+        apiserver.create(SERVICE_ACCOUNTS, name, ACCOUNTS)
     return made
 
 
@@ -101,9 +95,10 @@ def test_a_node_reads_the_secrets_that_it_was_granted_and_no_others(
     api: Api, apiserver: ApiServer, namespace: str, nodes: list[str]
 ) -> None:
     for secret in ("keys", "other"):
-        apiserver.kubectl("create", "secret", "generic", secret, "-n", namespace)
+        apiserver.create(SECRETS, secret, namespace)
     assert api.apply_role(namespace, GOOD_RULE)[0] == api.apply_binding(namespace, LONG)[0] == 201
     path = f"/api/v1/namespaces/{namespace}/secrets"
+    wait_until(lambda: api.read(user_of(LONG), f"{path}/keys") == 200)  # the authorizer watches roles
     reads = {
         (user, secret): api.read(user, f"{path}/{secret}")
         for user in (user_of(LONG), user_of("node-1"), SIDECAR)
@@ -115,8 +110,8 @@ def test_a_node_reads_the_secrets_that_it_was_granted_and_no_others(
 
 @pytest.fixture
 def account(api: Api, apiserver: ApiServer, namespace: str, nodes: list[str]) -> str:
-    """Make a service account whose tokens a node may mint, as a Dataset that names it has it."""
-    apiserver.kubectl("create", "serviceaccount", "reader", "-n", namespace)
+    """Make a service account whose tokens a node may request, as for a Dataset that names it."""
+    apiserver.create(SERVICE_ACCOUNTS, "reader", namespace)
     rule = {"apiGroups": [""], "resources": ["serviceaccounts/token"], "resourceNames": ["reader"], "verbs": ["create"]}
     assert api.apply_role(namespace, rule)[0] == 201
     assert api.apply_binding(namespace, "node-1")[0] == 201
@@ -126,7 +121,7 @@ def account(api: Api, apiserver: ApiServer, namespace: str, nodes: list[str]) ->
 def test_a_node_may_mint_tokens_for_sts_and_for_nobody_else(api: Api, account: str) -> None:
     user = user_of("node-1")
     good: dict[str, Any] = {"audiences": [names.WEB_IDENTITY_AUDIENCE], "expirationSeconds": 3600}
-    assert api.token(user, account, "reader", **good) == (201, "")
+    wait_until(lambda: api.token(user, account, "reader", **good) == (201, ""))  # the authorizer watches roles
     assert api.token(user_of("node-2"), account, "reader", **good)[0] == 403
     wrong: list[dict[str, Any]] = [
         {},
@@ -139,32 +134,39 @@ def test_a_node_may_mint_tokens_for_sts_and_for_nobody_else(api: Api, account: s
         assert api.token(user, account, "reader", **spec)[0] == 422
 
 
-def test_a_sidecar_may_tell_of_datasets_and_node_caches_and_of_nothing_else(api: Api, namespace: str) -> None:
-    assert api.may_create(SIDECAR, "events", event(namespace, "Dataset")) == (201, "")
-    assert api.may_create(SIDECAR, "events", event(namespace, "Pod"))[0] == 422
-    forged = event(namespace, "Dataset") | {"source": {"component": "kubelet"}}
+def test_a_sidecar_may_tell_of_datasets_and_node_caches_and_of_nothing_else(api: Api, shared_namespace: str) -> None:
+    assert api.may_create(SIDECAR, "events", event(shared_namespace, "Dataset")) == (201, "")
+    assert api.may_create(SIDECAR, "events", event(shared_namespace, "Pod"))[0] == 422
+    forged = event(shared_namespace, "Dataset") | {"source": {"component": "kubelet"}}
     assert api.may_create(SIDECAR, "events", forged)[0] == 422
 
 
-def test_of_stokers_own_secrets_a_sidecar_reads_what_sidecars_know_each_other_by(
+def test_of_stokers_own_secrets_a_sidecar_reads_that_of_earlier_releases_alone(
     api: Api, apiserver: ApiServer, nodes: list[str]
 ) -> None:
-    made = (names.PEER_SECRET, "stoker-webhook-tls")
+    made = (names.EARLIER_PEER_SECRET, names.PEER_AUTHORITY_SECRET, "stoker-webhook-tls")
     for name in made:
-        apiserver.kubectl("create", "secret", "generic", name, "-n", NAMESPACE)
+        apiserver.create(SECRETS, name, NAMESPACE)
     path = f"/api/v1/namespaces/{NAMESPACE}/secrets"
     watch = f"{path}?fieldSelector=metadata.name%3D"
-    assert api.read(SIDECAR, f"{path}/{names.PEER_SECRET}") == api.read(SIDECAR, watch + names.PEER_SECRET) == 200
-    for other in (f"{path}/stoker-webhook-tls", path, f"{watch}stoker-webhook-tls"):
-        assert api.read(SIDECAR, other) == 403
-    assert api.read(user_of("node-1"), f"{path}/{names.PEER_SECRET}") == 403
-    apiserver.kubectl("delete", "secret", *made, "-n", NAMESPACE)
+    assert (
+        api.read(SIDECAR, f"{path}/{names.EARLIER_PEER_SECRET}")
+        == api.read(SIDECAR, watch + names.EARLIER_PEER_SECRET)
+        == 200
+    )
+    for own in made[1:]:
+        for other in (f"{path}/{own}", path, f"{watch}{own}"):
+            assert api.read(SIDECAR, other) == 403
+        assert api.read(user_of("node-1"), f"{path}/{own}") == 403
+    assert api.read(user_of("node-1"), f"{path}/{names.EARLIER_PEER_SECRET}") == 403
+    for name in made:
+        apiserver.delete(SECRETS, name, NAMESPACE)
 
 
 async def test_a_sidecar_reads_a_secret_in_the_name_of_its_node_and_no_other(
     api: Api, apiserver: ApiServer, namespace: str, nodes: list[str]
 ) -> None:
-    apiserver.kubectl("create", "secret", "generic", "keys", "-n", namespace)
+    apiserver.create(SECRETS, "keys", namespace)
     assert api.apply_role(namespace, GOOD_RULE)[0] == api.apply_binding(namespace, LONG)[0] == 201
 
     async def read(node: str) -> Object:
@@ -184,14 +186,18 @@ PROFILE = {"apiVersion": names.API_VERSION, "kind": "TuningProfile", "metadata":
 
 @pytest.fixture
 def careless(apiserver: ApiServer) -> Iterator[None]:
-    """Have someone give the sidecars more than the chart does."""
-    name = "careless"
-    kinds = "tuningprofiles.stoker.dev,datasetclasses.stoker.dev"
-    apiserver.kubectl("create", "clusterrole", name, "--verb=create,patch,delete", f"--resource={kinds}")
-    apiserver.kubectl("create", "clusterrolebinding", name, f"--clusterrole={name}", f"--user={SIDECAR}")
+    """Let an administrator give the sidecars more rights than the chart does."""
+    name, group = "careless", "rbac.authorization.k8s.io"
+    kinds = ["tuningprofiles", "datasetclasses"]
+    rule = {"apiGroups": [names.GROUP], "resources": kinds, "verbs": ["create", "patch", "delete"]}
+    apiserver.create(CLUSTER_ROLES, name, rules=[rule])
+    role = {"apiGroup": group, "kind": "ClusterRole", "name": name}
+    apiserver.create(
+        CLUSTER_ROLE_BINDINGS, name, roleRef=role, subjects=[{"apiGroup": group, "kind": "User", "name": SIDECAR}]
+    )
     yield
-    apiserver.kubectl("delete", "clusterrolebinding", name)
-    apiserver.kubectl("delete", "clusterrole", name)
+    apiserver.delete(CLUSTER_ROLE_BINDINGS, name)
+    apiserver.delete(CLUSTER_ROLES, name)
 
 
 def test_a_sidecar_reads_profiles_and_writes_none(api: Api) -> None:
@@ -204,7 +210,7 @@ def test_a_sidecar_writes_no_profile_even_where_someone_gave_it_the_right(api: A
     def refused() -> bool:
         return api.may_create(SIDECAR, names.TUNING_PROFILES_PLURAL, PROFILE)[0] != 403
 
-    wait_until(refused)  # rights take effect a moment after they were written
+    wait_until(refused)  # rights take effect shortly after their write
     status, sentence = api.may_create(SIDECAR, names.TUNING_PROFILES_PLURAL, PROFILE)
     assert status == 422
     assert "a sidecar may not write tuningprofiles, only the status of its own NodeCache" in sentence

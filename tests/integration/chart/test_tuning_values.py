@@ -1,4 +1,4 @@
-"""What Helm makes of the chart's values of tuning."""
+"""The rendered chart for its values of tuning."""
 
 import json
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.chart import CHART, helm, of_kind, refusal, render, variables
+from tests.support.chart import CHART, helm, of_kind, operator_of, refusal, render, variables
 
 DOCUMENT = """
 apiVersion: stoker.dev/v1alpha1
@@ -20,9 +20,9 @@ spec:
 
 
 def default_profile(values: Mapping[str, Any]) -> tuple[str, list[tuple[str, Any]]]:
-    """Return the profile that the operator is told of, and those that the chart makes, with their specs."""
+    """Return the profile in the operator's settings, and the chart's profiles with their specs."""
     rendered = render(values)
-    (operator,) = of_kind(rendered, "Deployment")
+    operator = operator_of(rendered)
     made = [(one["metadata"]["name"], one["spec"]) for one in of_kind(rendered, "TuningProfile")]
     return variables(operator)["STOKER_TUNING_PROFILE"], made
 
@@ -42,20 +42,20 @@ def test_by_default_there_is_no_profile() -> None:
 
 
 def test_the_environment_is_told_to_the_operator() -> None:
-    (operator,) = of_kind(render({"tuning": {"environment": "production"}}), "Deployment")
+    operator = operator_of(render({"tuning": {"environment": "production"}}))
     assert variables(operator)["STOKER_TUNING_ENVIRONMENT"] == "production"
 
 
 def test_tuning_is_turned_off_for_the_cluster() -> None:
-    (operator,) = of_kind(render({"tuning": {"enabled": False}}), "Deployment")
+    operator = operator_of(render({"tuning": {"enabled": False}}))
     assert variables(operator)["STOKER_TUNING"] == "false"
 
 
 @pytest.mark.parametrize(
     ("tuning", "words"),
     [
-        ({"document": "rules: []"}, "tuning.document is no tuning document"),
-        ({"document": DOCUMENT, "existingProfile": "theirs"}, "leave one of them out"),
+        ({"document": "rules: []"}, "tuning.document must have apiVersion"),
+        ({"document": DOCUMENT, "existingProfile": "theirs"}, "remove one of them"),
     ],
 )
 def test_a_document_that_is_none_and_two_profiles_are_refused(tuning: dict[str, str], words: str) -> None:

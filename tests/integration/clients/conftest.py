@@ -1,4 +1,4 @@
-"""One node over one S3 server, with datasets in many formats, for programs that know nothing of Stoker."""
+"""One node over one S3 server, with datasets in many formats, for programs without support for Stoker."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
@@ -10,29 +10,29 @@ from uuid import uuid4
 
 import pytest
 
-from stoker_api.dataset_source import Source
-from stoker_sidecar.linux import mounts, overlay
-from stoker_sidecar.volumes import metadata_layer
+from stoker_api.datasets.dataset_source import Source
+from stoker_sidecar.linux.mounts import overlay, target_mounts
+from stoker_sidecar.volumes.layers import metadata_layer
 from tests.support.agentless_node import FETCHER, AgentlessNode, NodeVersion
 from tests.support.client_data import FORMATS
 from tests.support.keeper import Keeper
 from tests.support.layer_forms import best_form
 from tests.support.s3 import CREDENTIALS, S3Server, running_s3
 
-Show = Callable[[str], Path]  # the name of a format -> where it is mounted
-_UPLOADS = 8  # at a time; the client keeps ten connections
+Show = Callable[[str], Path]  # the name of a format -> its mount point
+_UPLOADS = 8  # concurrency; the client keeps ten connections
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A store with ``truth``, a folder of one folder per format, each also in the bucket of its name; and a node."""
+    """A store and a node. ``truth`` has one folder per format, each also in the bucket of its name."""
 
     truth: Path
     s3: S3Server
     node: AgentlessNode
 
     def listed(self, form: str) -> NodeVersion:
-        """List the bucket as a new Dataset, with nothing of it on the node."""
+        """List the bucket as a new Dataset without local files."""
         return self.node.list_source(uuid4().hex, Source(uri=f"s3://{form}", endpoint=self.s3.endpoint))
 
 
@@ -50,14 +50,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(params=["cold_fuse", "cold_overlay", "native"])
 def show(request: pytest.FixtureRequest) -> Show:
-    """Mount a format as a pod would see it: with every byte still in the bucket, or with all of them on the disk."""
+    """Mount a format as a pod would see it: with all bytes in the bucket, or with all of them on the disk."""
     mount: Show = request.getfixturevalue(request.param)
     return mount
 
 
 @pytest.fixture
 def cold_fuse(cluster: Cluster, tmp_path: Path) -> Iterator[Show]:
-    """Show versions by FUSE alone."""
+    """Show versions only by FUSE."""
     with ExitStack() as stack:
         yield lambda form: _bound(stack, _cold(stack, cluster, form)[1], tmp_path / "target")
 
@@ -79,7 +79,7 @@ def cold_overlay(cluster: Cluster, tmp_path: Path) -> Iterator[Show]:
 
 @pytest.fixture(scope="session")
 def native(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Show]:
-    """Show the files of a version that is whole; one for all tests, since reading changes nothing of it."""
+    """Show the files of a complete version, once for all tests, because reads do not change it."""
     folder = tmp_path_factory.mktemp("native")
     with ExitStack() as stack:
 
@@ -93,7 +93,7 @@ def native(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def _cold(stack: ExitStack, cluster: Cluster, form: str) -> tuple[NodeVersion, Path]:
-    """Return a version of which no byte was read yet, and where FUSE shows it."""
+    """Return a version without any read bytes, and its FUSE mount."""
     version = cluster.listed(form)
     cluster.node.hand_out(version)
     assert not [path for path in version.paths.tree.rglob("*") if path.is_file()]
@@ -103,8 +103,8 @@ def _cold(stack: ExitStack, cluster: Cluster, form: str) -> tuple[NodeVersion, P
 
 def _bound(stack: ExitStack, source: Path, target: Path) -> Path:
     target.mkdir()
-    stack.callback(mounts.unmount_all, target)
-    mounts.bind(source, target)
+    stack.callback(target_mounts.unmount_all, target)
+    target_mounts.bind(source, target)
     return target
 
 

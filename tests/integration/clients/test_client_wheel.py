@@ -1,4 +1,4 @@
-"""stoker-client as training images have it: its wheel, real libraries, and a node's real listener at the socket."""
+"""stoker-client as in training images: its wheel, real libraries, and a node's real listener at the socket."""
 
 import asyncio
 import compileall
@@ -15,16 +15,15 @@ from typing import Any
 
 import pytest
 
-from bench.truth.programs import TRAINERS_PYTHON
-from stoker_api.reported_sampling import parse_reported_sampling
 from stoker_client import GlobalShuffleSampler, GroupShuffleSampler
 from stoker_client.sampler import EpochSampler
 from stoker_orders.job_order import JobOrder
 from stoker_orders.loading import rank_order
 from stoker_orders.sample_map import FileMap
-from stoker_sidecar.agent.core.reported_plans import ReportedOrder, plan_of
-from stoker_sidecar.reports.listener import ReportListener
+from stoker_sidecar.agent.orders.reported_plans import ReportedOrder, parse_reported_sampling, plan_of
+from stoker_sidecar.helpers.reports.listener import ReportListener
 from stoker_tuning.reports.figures import ReportSummary
+from tests.support.pythons import TRAINERS_PYTHON
 from tests.support.waiting import eventually
 
 _CLIENT = Path(__file__).resolve().parents[3] / "client"
@@ -35,7 +34,7 @@ _SECONDS = 60.0
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel as a release does, with what is installed already."""
+    """Build the wheel as a release does, with the installed packages."""
     folder = tmp_path_factory.mktemp("wheel")
     options = ["--no-deps", "--no-build-isolation", "--disable-pip-version-check", "-q", "-w", str(folder)]
     subprocess.run([sys.executable, "-m", "pip", "wheel", *options, str(_CLIENT)], check=True, timeout=_SECONDS)
@@ -45,7 +44,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with what the wheel has, for the path of any Python."""
+    """Return a folder with the content of the wheel, for the path of any Python."""
     folder = tmp_path_factory.mktemp("installed")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
@@ -53,7 +52,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(words: Sequence[str], cwd: Path, **variables: str) -> str:
-    """Run a program and return what it prints."""
+    """Run a program. Return its output."""
     environment = os.environ | {"HF_HOME": str(cwd), "HF_HUB_OFFLINE": "1"} | variables
     done = subprocess.run(
         words, cwd=cwd, env=environment, capture_output=True, text=True, timeout=_SECONDS, check=False
@@ -91,10 +90,10 @@ def test_all_of_it_compiles(installed: Path) -> None:
 async def _listened(
     root: Path, words: Sequence[str], cwd: Path, last: Callable[[ReportSummary], bool], **variables: str
 ) -> tuple[str, ReportSummary]:
-    """Run a program with a node's listener at its socket; what it printed, and what was heard when that is the last."""
+    """Run a program with a node's listener at its socket. Return its output, and the last report."""
     (root / "pod").mkdir(parents=True)
     listener = ReportListener(root)
-    listener.listen_for(("pod",))
+    listener.listen_for({"pod": "vision"})
     try:
         variables["STOKER_REPORT_SOCKET"] = str(root / "pod" / "report.sock")
         printed = await asyncio.to_thread(run, words, cwd, **variables)
@@ -111,7 +110,7 @@ async def _listened(
 
 
 def _orders(sampler: EpochSampler, epochs: int) -> list[list[int]]:
-    """Return what a sampler yields in its first epochs."""
+    """Return the samples of a sampler in its first epochs."""
     orders = []
     for epoch in range(epochs):
         sampler.set_epoch(epoch)
@@ -123,7 +122,7 @@ async def test_pytorch_goes_on_in_the_middle_of_an_epoch_and_the_node_hears_of_i
     installed: Path, tmp_path: Path
 ) -> None:
     words = [_DEBIANS_PYTHON, str(_PROGRAMS / "sampled.py")]
-    run([*words, "40"], tmp_path, PYTHONPATH=str(installed))  # of 32 batches an epoch
+    run([*words, "40"], tmp_path, PYTHONPATH=str(installed))  # of 32 batches per epoch
     printed, heard = await _listened(
         tmp_path / "node", [*words, "-1"], tmp_path, lambda one: one.step == 96, PYTHONPATH=str(installed)
     )
@@ -137,7 +136,7 @@ async def test_pytorch_goes_on_in_the_middle_of_an_epoch_and_the_node_hears_of_i
     assert (said.epoch, said.batch, said.loaders, said.files.path) == (2, 16, 2, "numbers/*")
 
 
-# Whose order no node can know: of several ranks, and of one. One that is not shuffled reads its data in order.
+# Orders that no node can know: of several ranks, and of one. An unshuffled one reads its data in order.
 _UNKNOWN = {"not even_batches", "not seedable", "not shuffled"}
 _UNKNOWN_ALONE = {"not seedable", "Trainer, not seedable"}
 
@@ -162,7 +161,7 @@ async def test_the_trainer_of_hugging_face_reads_as_it_says_and_the_node_hears_o
 
 
 def _is_read_as_said(name: str, samples: int, ranks: int, rank: int, epochs: list[tuple[str, list[int]]]) -> bool:
-    """Tell whether each epoch is read as a node predicts it from what is said, where something is."""
+    """Return True if each epoch is read as a node predicts from the report, if there is one."""
     plans = [plan_of(parse_reported_sampling(said), ReportedOrder("", rank, 1, ranks)) for said, _ in epochs if said]
     orders = [JobOrder(plan, FileMap(range(samples)), (rank,)) for plan in plans]
     numbers = [order.plan.start.epoch for order in orders if not order.is_same_each_epoch]
@@ -171,16 +170,16 @@ def _is_read_as_said(name: str, samples: int, ranks: int, rank: int, epochs: lis
 
 
 def _read(order: JobOrder, rank: int) -> list[int]:
-    """Return what a node expects a rank to read."""
+    """Return a rank's reads as predicted by a node."""
     epoch = order.epoch(order.plan.start.epoch).samples
     return rank_order(epoch, replace(order.loading, samples=len(epoch)), rank)
 
 
-_FETCH = 0.05  # seconds that a batch of the programs below takes to come
+_FETCH = 0.05  # seconds until a batch of the programs below arrives
 
 
 def _epochs(samples: int = 40, rank: int = 0, ranks: int = 1) -> list[list[int]]:
-    """Return what the programs below read."""
+    """Return the samples that the programs below read."""
     return _orders(GlobalShuffleSampler(samples, seed=11, rank=rank, world_size=ranks), 2)
 
 
@@ -188,7 +187,7 @@ async def test_processes_of_lightning_each_train_on_their_part_and_the_node_hear
     installed: Path, tmp_path: Path
 ) -> None:
     words = [str(TRAINERS_PYTHON), "-W", "ignore", str(_PROGRAMS / "lightning_trained.py")]
-    # All of it takes a second, in which not each line is sent: of the last epoch not each step is heard of.
+    # The whole run takes a second, in which the client drops some lines, so some steps of the last epoch are missing.
     _, heard = await _listened(
         tmp_path / "node", words, tmp_path, lambda one: one.epoch == 1, PYTHONPATH=str(installed)
     )
@@ -208,13 +207,13 @@ async def test_keras_on_jax_says_what_its_callbacks_see_and_the_node_hears_of_it
     installed: Path, tmp_path: Path
 ) -> None:
     words = [sys.executable, "-W", "ignore", str(_PROGRAMS / "keras_trained.py")]
-    # All of it takes a second, in which not each line is sent: of the last epoch not each step is heard of.
+    # The whole run takes a second, in which the client drops some lines, so some steps of the last epoch are missing.
     printed, heard = await _listened(
         tmp_path / "node", words, tmp_path, lambda one: one.epoch == 1, PYTHONPATH=str(installed)
     )
     seen, waits = json.loads(printed.splitlines()[-1])
     assert seen == _epochs()
-    assert waits == []  # of them no callback hears with this backend
+    assert waits == []  # this backend does not report them to callbacks
     assert (heard.framework, heard.epoch, heard.epochs, heard.learning_rate) == ("keras", 1, 2, 0.25)
     assert (heard.refused, heard.problem) == (0, "")
     assert heard.loss

@@ -18,7 +18,7 @@ from tests.support.client_data import FIO_VERIFY
 pytestmark = pytest.mark.root
 _PROGRAMS = Path(__file__).parent / "programs"
 _DEBIANS_PYTHON = "/usr/bin/python3"  # PyPI's PyTorch for Linux is CUDA's, thirty times as large
-# No hub can be asked here, nor is one needed.
+# No hub is reachable here, and none is needed.
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_DATASETS_DISABLE_PROGRESS_BARS": "1"}
 _SECONDS = 60.0
 
@@ -46,7 +46,7 @@ _FIO = {
 
 
 def _run(words: Sequence[str], folder: Path, home: Path) -> str:
-    """Run a program in the folder and return what it prints."""
+    """Run a program in the folder. Return its output."""
     environment = os.environ | _OFFLINE | {"HOME": str(home), "HF_HOME": str(home)}
     done = subprocess.run(
         words, cwd=folder, env=environment, capture_output=True, text=True, timeout=_SECONDS, check=False
@@ -57,7 +57,7 @@ def _run(words: Sequence[str], folder: Path, home: Path) -> str:
 
 @cache
 def _truth(words: tuple[str, ...], folder: Path) -> str:
-    """Return what the program prints of the plain folder."""
+    """Return the program's output for the plain folder."""
     return _run(words, folder, folder.parent)
 
 

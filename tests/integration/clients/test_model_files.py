@@ -1,4 +1,4 @@
-"""Model files that PyTorch itself wrote are recognised by their bytes."""
+"""Model files that PyTorch itself wrote are recognized by their bytes."""
 
 import subprocess
 from pathlib import Path

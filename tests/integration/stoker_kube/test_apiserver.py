@@ -1,4 +1,4 @@
-"""A real kube-apiserver keeps the contract through the real client, which translates what only a server can do."""
+"""A real kube-apiserver keeps the contract through the real client. This covers translations that need a server."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -9,7 +9,7 @@ import yaml
 
 from stoker_kube.api import Kube, Object
 from stoker_kube.client import KubeClient
-from stoker_kube.errors import ConfigError, Invalid, Unauthorized, Unavailable
+from stoker_kube.errors import Invalid, Unauthorized, Unavailable
 from stoker_kube.resources import DATASETS, SERVICE_ACCOUNTS
 from tests.contract.stoker_kube.kube_contract import KubeContract, config_map
 from tests.support.apiserver import ApiServer
@@ -23,7 +23,7 @@ async def kube(apiserver: ApiServer) -> AsyncIterator[Kube]:
 
 
 class TestApiServer(KubeContract):
-    """Every behaviour, on the real thing."""
+    """Every behavior, on the real server."""
 
 
 async def test_a_list_longer_than_a_page_is_whole(kube: Kube, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +78,7 @@ async def test_a_server_that_is_down_is_unavailable_and_named(apiserver: ApiServ
 
 
 def exec_kubeconfig(apiserver: ApiServer, folder: Path, credential: Path) -> Path:
-    """Write a kubeconfig whose token comes from a program, as cloud providers write them."""
+    """Write a kubeconfig whose token comes from a program, as cloud providers do."""
     config = yaml.safe_load(apiserver.kubeconfig.read_text())
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "cat", "args": [str(credential)]}
     config["users"][0]["user"] = {"exec": plugin | {"interactiveMode": "Never"}}
@@ -98,8 +98,3 @@ async def test_a_token_that_expired_is_asked_for_again(apiserver: ApiServer, tmp
     async with await KubeClient.connect(exec_kubeconfig(apiserver, tmp_path, credential)) as client:
         credential.write_text(exec_credential(apiserver.token))
         assert (await client.list(NAMESPACES)).items
-
-
-async def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"Cannot find a cluster: .*missing is not usable"):
-        await KubeClient.connect(tmp_path / "missing")

@@ -1,4 +1,4 @@
-"""A pod's loopback port is asked through an API server that speaks the kubelet's WebSocket form of port-forward."""
+"""Requests to a pod's loopback port through an API server with the kubelet's WebSocket form of port-forward."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import WSMsgType, web
 
+from stoker_kube.access.port_forward import PROTOCOL
+from stoker_kube.access.transport import Transport
 from stoker_kube.client import KubeClient
 from stoker_kube.errors import Forbidden, KubeError, NotFound
-from stoker_kube.port_forward import PROTOCOL
-from stoker_kube.transport import Transport
 from tests.support.plain_access import PlainAccess
 from tests.support.ports import free_ports
 
@@ -18,7 +18,7 @@ _DATA, _ERROR = b"\0", b"\1"
 
 
 async def forward(request: web.Request) -> web.StreamResponse:
-    """Connect the caller with a port of this machine, as a kubelet does with one of a pod."""
+    """Connect the caller to a port of this machine, as a kubelet does for a port of a pod."""
     if request.match_info["pod"] == "forbidden" or request.headers["Authorization"] != "Bearer of-the-tests":
         return web.Response(status=403)
     if request.match_info["pod"] != "sidecar":
@@ -62,7 +62,7 @@ async def serving(application: web.Application, port: int) -> AsyncIterator[None
 
 @pytest.fixture
 async def ports() -> AsyncIterator[tuple[KubeClient, int, int]]:
-    """Serve both; gives the client, the page's port, and one where nobody listens."""
+    """Serve both. Yield the client, the page's port, and a port without a listener."""
     api, pod, nobody = free_ports(3)
     server, sidecar = web.Application(), web.Application()
     server.router.add_get("/api/v1/namespaces/stoker/pods/{pod}/portforward", forward)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,39 +11,44 @@ from uuid import uuid4
 import pytest
 
 from stoker_api import names
-from stoker_api.dataset import Dataset
+from stoker_api.datasets.dataset import Dataset
 from stoker_kube.client import KubeClient
 from stoker_kube.errors import NotFound
 from stoker_kube.resources import DATASETS, EVENTS, NODE_CACHES, PODS, SERVICE_ACCOUNTS, Kind
-from stoker_operator.core.origin_policy import OriginPolicy
-from stoker_operator.front_door import FrontDoor
-from stoker_operator.leader import Leader
+from stoker_operator.core.origins.origin_policy import OriginPolicy
+from stoker_operator.handlers.front_door import FrontDoor
 from stoker_operator.mirror.state import ClusterState
+from stoker_operator.processes.leader import Leader
 from tests.fakes.sidecar import FakeSidecar, settled
 from tests.support.apiserver import ApiServer
 from tests.support.kinds import NAMESPACES
 from tests.support.waiting import all_sockets_closed, eventually, eventually_async
 
-# Of buckets that only the tests of caps use, one each: nodes of earlier tests count while their NodeCaches are there.
+# Buckets of the tests of caps only, one each: nodes of earlier tests count while their NodeCaches exist.
 CAPS = {
     "caps": [{"bucket": f"capped-{number}", "bytesPerSecond": "1G", "price": {"perGB": 50}} for number in range(3)],
     "currency": "EUR",
 }
-SECONDS = 30.0  # a loaded two-core machine; passes take milliseconds
+SECONDS = 30.0  # a busy two-core machine; passes take milliseconds
 
 
 @dataclass
 class World:
-    """One test's nodes and namespace; the operator runs beside it."""
+    """One test's nodes and namespace. The operator runs in parallel. ``ahead`` is its clock's lead in seconds."""
 
     kube: KubeClient
     namespace: str
     label: str
     sidecars: list[FakeSidecar] = field(default_factory=list)
     tasks: list[asyncio.Task[Any]] = field(default_factory=list)
+    ahead: float = 0.0
+
+    def clock(self) -> float:
+        """Return the operator's time, in seconds since the epoch."""
+        return time.time() + self.ahead
 
     async def add_node(self, label: str = "") -> FakeSidecar:
-        """Add a node with this test's label, or another one, and a sidecar that answers."""
+        """Add a node with this test's label, or a different one, and a sidecar that answers."""
         sidecar = FakeSidecar(self.kube, f"node-{uuid4().hex[:8]}", self.namespace)
         await sidecar.join(test=label or self.label)
         self.tasks.append(asyncio.create_task(sidecar.run()))
@@ -56,7 +62,7 @@ class World:
         await self.kube.create(DATASETS, {"metadata": {"name": name, "namespace": self.namespace}, "spec": body})
 
     async def add_raw_mount(self, stranger: str, node: str, dataset: str) -> None:
-        """Put a pod of another namespace on a node that names a Dataset by an inline volume, past the webhook."""
+        """Put a pod of another namespace on a node. An inline volume names a Dataset, without the webhook."""
         namespace = f"{self.namespace}-{stranger}"
         await self.kube.create(NAMESPACES, {"metadata": {"name": namespace}})
         home, _, name = dataset.partition("/")
@@ -66,17 +72,17 @@ class World:
         await self.kube.create(PODS, {"metadata": {"name": stranger, "namespace": namespace}, "spec": spec})
 
     async def dataset(self, name: str = "digits") -> Dataset:
-        """Return the Dataset as it is."""
+        """Return the current Dataset."""
         return Dataset.model_validate(await self.kube.get(DATASETS, name, self.namespace))
 
     async def until_dataset(self, condition: Callable[[Dataset], bool], name: str = "digits") -> Dataset:
-        """Return the Dataset once the condition holds. Raises TimeoutError with what it was last."""
+        """Return the Dataset when the condition holds. Raises TimeoutError with its last state."""
         return Dataset.model_validate(
             await self.until(DATASETS, name, lambda raw: condition(Dataset.model_validate(raw)))
         )
 
     async def until(self, kind: Kind, name: str, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Return the object once the condition holds. Raises TimeoutError with what it was last."""
+        """Return the object when the condition holds. Raises TimeoutError with its last state."""
         namespace = self.namespace if kind.namespaced else ""
         last: dict[str, Any] = {}
 
@@ -84,7 +90,7 @@ class World:
             last.clear()
             for task in self.tasks:
                 if task.done():
-                    task.result()  # a scripted sidecar that failed answers nothing any more
+                    task.result()  # a failed scripted sidecar no longer answers
             try:
                 last.update(await self.kube.get(kind, name, namespace))
             except NotFound:
@@ -97,7 +103,7 @@ class World:
             raise TimeoutError(f"{error}; last: {await self._scene(last)}") from None
 
     async def _scene(self, last: dict[str, Any]) -> str:
-        """Tell what the object was last, and what the nodes of this test were told and say."""
+        """Return text with the object's last state, and the plans and statuses of this test's nodes."""
         caches = [
             await self.kube.list(NODE_CACHES, field_selector=f"metadata.name={one.node}") for one in self.sidecars
         ]
@@ -107,7 +113,7 @@ class World:
         return json.dumps([shown, *nodes])
 
     async def until_gone(self, kind: Kind, name: str) -> None:
-        """Wait until there is no such object."""
+        """Wait until this object does not exist."""
 
         async def look() -> bool | None:
             try:
@@ -119,7 +125,7 @@ class World:
         await eventually_async(look, SECONDS)
 
     async def until_events(self, *reasons: str) -> None:
-        """Wait until events of all these reasons were told about Datasets; they are written behind the status."""
+        """Wait until events of all these reasons exist for Datasets. They are written after the status."""
         await self.until_told("Dataset", *reasons)
 
     async def until_told(self, kind: str, *reasons: str) -> None:
@@ -134,8 +140,15 @@ class World:
 
 
 @pytest.fixture
+async def kube(apiserver: ApiServer) -> AsyncIterator[KubeClient]:
+    """Connect as the administrator, for tests without an operator."""
+    async with await apiserver.client() as client:
+        yield client
+
+
+@pytest.fixture
 async def world(apiserver: ApiServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    """Make a namespace with the operator leading; it ends with the test."""
+    """Make a namespace with a leading operator, which stops with the test."""
     monkeypatch.setenv("KUBECONFIG", str(apiserver.kubeconfig))
     namespace = f"test-{uuid4().hex[:8]}"
     async with await apiserver.client() as kube:
@@ -146,9 +159,9 @@ async def world(apiserver: ApiServer, monkeypatch: pytest.MonkeyPatch) -> AsyncI
         state = ClusterState(namespace)
         front_door = FrontDoor(kube, state)
         watching = asyncio.create_task(front_door.run())
-        leader = Leader(kube, state, origins=OriginPolicy.model_validate(CAPS))
-        leading = asyncio.create_task(leader.run(front_door.wait_whole, stop))
         made = World(kube, namespace, label=namespace)
+        leader = Leader(kube, state, made.clock, origins=OriginPolicy.model_validate(CAPS))
+        leading = asyncio.create_task(leader.run(front_door.wait_whole, stop))
         yield made
         stop.set()
         await asyncio.wait_for(leading, SECONDS)

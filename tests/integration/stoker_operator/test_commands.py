@@ -1,4 +1,4 @@
-"""The operator's one-off commands as helm's hooks run them, on a real API server."""
+"""The operator's one-off commands as Helm's hooks run them, on a real API server."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ from stoker_api.schema import KINDS
 from stoker_kube.client import KubeClient
 from stoker_kube.errors import NotFound
 from stoker_kube.resources import DATASETS, NODE_CACHES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
-from stoker_operator.core.volumes import persistent_volume_claim
+from stoker_operator.core.plans.volumes import persistent_volume_claim
 from tests.support.apiserver import ApiServer
 from tests.unit.stoker_operator.builders import make_dataset
 
@@ -34,10 +34,10 @@ async def command(apiserver: ApiServer, *words: str, **environment: str) -> tupl
 
 
 async def install(kube: KubeClient, namespace: str) -> None:
-    """Make what an operator leaves: a finalizer, a claim.
+    """Make the remains of an operator: a finalizer, a claim.
 
-    Delete what other tests left for a whole cluster: no sidecar cleans their NodeCaches, and no controller of
-    Kubernetes' takes the protection off their volumes.
+    Delete cluster-wide remains of other tests: no sidecar cleans their NodeCaches, and no controller of Kubernetes
+    removes the protection of their volumes.
     """
     for cache in (await kube.list(NODE_CACHES)).items:
         await kube.delete(NODE_CACHES, cache["metadata"]["name"])
@@ -58,7 +58,7 @@ async def test_uninstall_takes_finalizers_and_claims_away(apiserver: ApiServer, 
         assert (code, out.splitlines()[-1][:4]) == (0, "done"), err
         assert "finalizers" not in (await kube.get(DATASETS, "imagenet", namespace))["metadata"]
         claims = (await kube.list(PERSISTENT_VOLUME_CLAIMS, namespace)).items
-        # The controller that takes off the protection finalizer does not run here.
+        # The controller that removes the protection finalizer does not run here.
         assert all(claim["metadata"]["deletionTimestamp"] for claim in claims)
 
 

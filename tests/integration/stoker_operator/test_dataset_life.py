@@ -1,14 +1,14 @@
-"""The life of a Dataset on a real API server, from nothing to warm to gone."""
+"""The life of a Dataset on a real API server, from creation to warm to deletion."""
 
 import asyncio
 from typing import Any
 
 from stoker_api import names
-from stoker_api.dataset import Dataset
-from stoker_api.dataset_status import Phase
+from stoker_api.datasets.dataset import Dataset
+from stoker_api.datasets.dataset_status import Phase
 from stoker_api.names import ConditionType, Reason
-from stoker_api.node_storage import MountPhase
-from stoker_api.nodecache import NodeError
+from stoker_api.node_caches.node_dataset_status import NodeError
+from stoker_api.node_caches.node_storage import MountPhase
 from stoker_kube.resources import (
     DATASETS,
     NODE_CACHES,
@@ -19,9 +19,9 @@ from stoker_kube.resources import (
     SERVICE_ACCOUNTS,
 )
 from stoker_kube.watch import EventType, WatchEvent, watch
-from stoker_operator.core.conditions import find
-from stoker_operator.core.credentials_rbac import NamedCredentials
-from stoker_operator.core.volumes import persistent_volume_name
+from stoker_operator.core.plans.credentials_rbac import NamedCredentials
+from stoker_operator.core.plans.volumes import persistent_volume_name
+from stoker_operator.core.views.conditions import find
 from tests.fakes.sidecar import VERSION
 from tests.integration.stoker_operator.conftest import SECONDS, World
 from tests.support.waiting import eventually
@@ -71,10 +71,10 @@ async def test_a_ready_dataset_is_not_written_again(world: World) -> None:
     await world.add_dataset()
     await world.until_dataset(phase_is(Phase.READY))
     before = await world.dataset()
-    # Another Dataset makes the operator pass over everything several times.
+    # Another Dataset causes several full passes of the operator.
     await world.add_dataset("other")
     await world.until_dataset(phase_is(Phase.READY), "other")
-    assert await world.dataset() == before  # with its resourceVersion: what was written is shown
+    assert await world.dataset() == before  # with its resourceVersion: the written state is visible
 
 
 async def test_a_claim_of_the_datasets_name_is_made_and_a_foreign_one_is_left_alone(world: World) -> None:
@@ -95,7 +95,10 @@ async def test_a_claim_of_the_datasets_name_is_made_and_a_foreign_one_is_left_al
 
 
 class Seen:
-    """What was ever said of each node, by the first resourceVersion that did: all objects are of one etcd."""
+    """The nodes in watched objects, with the resourceVersions at which each was added and removed.
+
+    Versions are comparable, because all objects are in one etcd.
+    """
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -119,7 +122,7 @@ class Seen:
 
     @property
     def now(self) -> set[str]:
-        """The nodes of which it is said at this moment."""
+        """The nodes that the objects have at this moment."""
         return set[str]().union(*self._now.values())
 
     def _take(self, event: WatchEvent, nodes: set[str]) -> None:
@@ -146,7 +149,8 @@ async def test_the_nodes_of_a_dataset_and_no_others_may_read_the_named_secret(wo
     assert role["rules"] == [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["keys"]}]
     await world.until_dataset(phase_is(Phase.WARMING))
 
-    # Two replicas, and perhaps a third node that listed it before: who lists keeps its entry, and reads the source too.
+    # Two replicas, and perhaps a third node that listed it before: a listing node keeps its entry, and reads the source
+    # too.
     await eventually(lambda: len(holders.now) >= 2 and readers.now == holders.now, SECONDS)
     home = names.node_accounts_namespace(world.namespace)
     accounts = {one["metadata"]["name"]: one for one in (await world.kube.list(SERVICE_ACCOUNTS, home)).items}
@@ -155,7 +159,7 @@ async def test_the_nodes_of_a_dataset_and_no_others_may_read_the_named_secret(wo
     await world.kube.delete(DATASETS, "digits", world.namespace)
     await world.until_gone(ROLES, named.role)
     await eventually(lambda: not holders.now and not readers.now, SECONDS)
-    # Who is about to be told may read it before, and need not be told if the plan changes in between.
+    # A node may get its right before its plan. If the plan changes in between, it never gets the plan.
     assert holders.first.keys() <= readers.first.keys() <= nodes
     assert all(readers.first[node] < holders.first[node] for node in holders.first)
     assert all(holders.gone[node] < readers.gone[node] for node in holders.gone)
@@ -179,7 +183,7 @@ async def test_deletion_waits_for_pods_then_for_disks_then_leaves_nothing(world:
     await world.until_gone(DATASETS, "digits")
     cache = await world.kube.get(NODE_CACHES, sidecar.node)
     assert cache["spec"].get("datasets", []) == []
-    # The controller that takes off the protection finalizers does not run here.
+    # The controller that removes the protection finalizers does not run here.
     for kind, name in (
         (PERSISTENT_VOLUMES, persistent_volume_name(world.namespace, "digits")),
         (PERSISTENT_VOLUME_CLAIMS, "digits"),
@@ -196,7 +200,7 @@ async def test_a_stranger_that_names_a_dataset_neither_warms_it_nor_keeps_it_fro
     await world.add_raw_mount("stranger", sidecar.node, f"{world.namespace}/digits")
     sidecar.mount(f"{world.namespace}/digits", "waiting", phase=MountPhase.PENDING, pod_namespace="stranger")
     await sidecar.report()
-    # Another Dataset makes the operator pass over everything several times.
+    # Another Dataset causes several full passes of the operator.
     await world.add_dataset("other")
     await world.until_dataset(phase_is(Phase.READY), "other")
     cache = await world.kube.get(NODE_CACHES, sidecar.node)

@@ -1,6 +1,7 @@
-"""Whatever the API server takes ends with a condition, and keeps nobody else from being served.
+"""Every object that the API server accepts ends with a condition, and does not delay other objects.
 
-``STOKER_FUZZ=2000`` makes as many Datasets, half as many TrainingJobs and pods; ``STOKER_FUZZ_SEED`` makes them again.
+``STOKER_FUZZ=2000`` makes that number of Datasets, and half as many TrainingJobs and pods. ``STOKER_FUZZ_SEED`` repeats
+them.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from stoker_api import names
-from stoker_api.dataset_status import Phase
+from stoker_api.datasets.dataset_status import Phase
 from stoker_kube.errors import KubeError
 from stoker_kube.resources import DATASETS, PODS, SERVICE_ACCOUNTS, TRAINING_JOBS, Kind
 from tests.integration.stoker_operator.conftest import World
@@ -33,13 +34,13 @@ _LISTED_EVERY = 1.0
 
 @pytest.fixture(scope="module")
 def apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """Give the odd objects an API server of their own, which ends with them."""
+    """Give the odd objects a separate API server, which ends with them."""
     with LocalControlPlane(tmp_path_factory.mktemp("fuzz")) as server:
         yield server
 
 
 async def _create(world: World, kind: Kind, objects: Iterable[dict[str, Any]]) -> int:
-    """Create what the API server takes; how many those are."""
+    """Create the objects that the API server accepts. Return their number."""
     slots = asyncio.Semaphore(_AT_ONCE)
 
     async def one(body: dict[str, Any]) -> bool:
@@ -54,7 +55,7 @@ async def _create(world: World, kind: Kind, objects: Iterable[dict[str, Any]]) -
 
 
 async def _until_all(world: World, kind: Kind, settled: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
-    """Return all objects once each is settled. Raises AssertionError with some that are not."""
+    """Return all objects when each is settled. Raises AssertionError with some that are not."""
     waiting: list[dict[str, Any]] = []
 
     async def look() -> list[dict[str, Any]]:
@@ -118,5 +119,5 @@ async def test_what_the_api_server_takes_ends_with_a_condition_and_holds_up_nobo
     await _until_all(world, PODS, _is_told)
     said = [one["message"] for item in found for one in _conditions(item)]
     said += [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert [text for text in said if "unexpected error" in text or "report this" in text] == []
+    assert [text for text in said if "unexpected error" in text or "report it" in text] == []
     assert [record.getMessage() for record in caplog.records if record.exc_info] == []

@@ -1,4 +1,4 @@
-"""Held pods and TrainingJobs with a leading operator on a real API server, which checks every patch of theirs."""
+"""Gated pods and TrainingJobs with a leading operator on a real API server, which checks all their patches."""
 
 import json
 from collections.abc import Sequence
@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from stoker_api import names
-from stoker_api.node_workload import NodeWorkload
-from stoker_api.release import ReleaseRecord
+from stoker_api.datasets.release import ReleaseRecord
+from stoker_api.goodput import EndedPod, LastReport
+from stoker_api.node_caches.node_workload import EvidenceSource, NodeWorkload, StallSource
+from stoker_cli.access.cluster import Cluster
+from stoker_cli.pods.release_pods import release
 from stoker_kube.api import JSON
 from stoker_kube.resources import DATASETS, JOBS, NODE_CACHES, NODES, PODS, SERVICES, TRAINING_JOBS
 from tests.fakes.sidecar import VERSION, FakeSidecar
@@ -23,13 +26,14 @@ async def add_roomy_node(world: World) -> FakeSidecar:
     sidecar = await world.add_node()
     status = {"status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}}
     await world.kube.patch(NODES, sidecar.node, status, subresource="status")
-    # The node controller, which is not here, would take the taint of a new node off.
+    # The node controller, which does not run here, would remove the taint of a new node.
     await world.kube.patch(NODES, sidecar.node, {"spec": {"taints": None}})
+    await world.until(NODE_CACHES, sidecar.node, lambda raw: True)  # the operator makes it, because reports need it
     return sidecar
 
 
 async def add_held_pod(world: World, affinity: Any = None, **annotations: str) -> None:
-    """Create a pod as the webhook leaves it."""
+    """Create a pod as the webhook returns it."""
     await add_pod(world, (names.GATE_WARM,), affinity, **annotations)
 
 
@@ -42,7 +46,7 @@ async def add_pod(
     version: str = "",
     **annotations: str,
 ) -> None:
-    """Create a managed pod with some gates; with a version also the volume that names it."""
+    """Create a managed pod with some gates. With a version, it also has the volume of that version."""
     metadata = {
         "name": name,
         "namespace": world.namespace,
@@ -63,7 +67,7 @@ def is_released(pod: dict[str, Any]) -> bool:
 
 
 def says_why(pod: dict[str, Any]) -> bool:
-    return "no node that may run it is warm yet" in pod["metadata"]["annotations"].get(names.ANNOTATION_WAITING, "")
+    return "no node that can run it is warm yet" in pod["metadata"]["annotations"].get(names.ANNOTATION_WAITING, "")
 
 
 @pytest.mark.parametrize("affinity", [None, "own terms"])
@@ -139,10 +143,60 @@ async def test_max_wait_lets_a_pod_go_cold(world: World) -> None:
     assert record.reason == "MaxWaitPassed"
 
 
-async def add_training_job(world: World, **spec: Any) -> None:
+def record_of(pod: dict[str, Any]) -> ReleaseRecord:
+    return ReleaseRecord.model_validate_json(pod["metadata"]["annotations"][names.ANNOTATION_RELEASED])
+
+
+async def test_a_pod_of_a_manual_dataset_goes_at_once_and_waits_once_it_is_warmed(world: World) -> None:
+    sidecar = await add_roomy_node(world)
+    sidecar.share = 0.25
+    await world.add_dataset(warm={"policy": "Manual"}, scheduling={"maxWait": "1h"})
+    await world.until_dataset(lambda d: d.status.version == VERSION)
+    await add_held_pod(world)
+    assert record_of(await world.until(PODS, "pod", is_released)).reason == "Manual"
+    change = {"metadata": {"annotations": {names.ANNOTATION_WARM_REQUESTED: "2026-11-21T10:00:00Z"}}}
+    await world.kube.patch(DATASETS, "digits", change, world.namespace)
+    await add_pod(world, (names.GATE_WARM,), name="second")
+    await world.until(PODS, "second", says_why)
+
+
+async def test_a_pod_that_requires_a_manual_dataset_is_let_go_by_stoker_release(world: World) -> None:
+    await add_roomy_node(world)
+    await world.add_dataset(warm={"policy": "Manual"}, scheduling={"mode": "Require"})
+    await world.until_dataset(lambda d: d.status.version == VERSION)
+    await add_held_pod(world)
+    command = f"nothing is fetched until `stoker -n {world.namespace} warm digits`"
+    await world.until(
+        PODS, "pod", lambda raw: command in raw["metadata"]["annotations"].get(names.ANNOTATION_WAITING, "")
+    )
+    cluster = Cluster(world.kube, world.namespace)
+    assert (await release(cluster, "pod")).startswith("Released pod.")
+    assert record_of(await world.until(PODS, "pod", is_released)).mode == "None"
+    assert "nothing to release" in await release(cluster, "pod")
+
+
+async def test_workers_that_wait_are_released_when_their_job_says_none(world: World) -> None:
+    await add_roomy_node(world)
+    await world.add_dataset(warm={"paused": True})
+    await world.until_dataset(lambda d: d.status.version == VERSION)
+    await add_training_job(world, workers=1, scheduling={"mode": "Require"})
+    template = (await world.until(JOBS, "ddp", lambda raw: True))["spec"]["template"]
+    labels = template["metadata"]["labels"] | {names.LABEL_MANAGED: "true"}
+    metadata = {"name": "ddp-0", "namespace": world.namespace, "labels": labels}
+    metadata["annotations"] = template["metadata"]["annotations"]
+    spec = {"schedulingGates": [{"name": names.GATE_WARM}], "containers": [{"name": "trainer", "image": "none"}]}
+    await world.kube.create(PODS, {"metadata": metadata, "spec": spec})
+    await world.until(
+        PODS, "ddp-0", lambda raw: "is paused" in raw["metadata"]["annotations"].get(names.ANNOTATION_WAITING, "")
+    )
+    await world.kube.patch(TRAINING_JOBS, "ddp", {"spec": {"scheduling": {"mode": "None"}}}, world.namespace)
+    await world.until(PODS, "ddp-0", is_released)
+
+
+async def add_training_job(world: World, name: str = "ddp", **spec: Any) -> None:
     template = {"spec": {"containers": [{"name": "trainer", "image": "none"}]}}
     body = {"template": template, "workers": 2, "datasets": [{"name": "digits", "mountPath": "/data"}]} | spec
-    await world.kube.create(TRAINING_JOBS, {"metadata": {"name": "ddp", "namespace": world.namespace}, "spec": body})
+    await world.kube.create(TRAINING_JOBS, {"metadata": {"name": name, "namespace": world.namespace}, "spec": body})
 
 
 def phase_is(phase: str) -> Any:
@@ -202,10 +256,67 @@ async def test_a_node_says_nothing_of_workers_that_are_not_its_own(world: World)
     assert raw["status"]["training"]["phase"] == "Training"
 
 
-async def add_worker(world: World, node: str) -> str:
-    """Make the worker that no Job controller makes here, on a node; its UID."""
+def goodput_is_complete(raw: dict[str, Any]) -> bool:
+    return bool((raw["status"].get("goodput") or {}).get("complete"))
+
+
+async def test_the_status_of_a_job_that_ended_is_the_same_an_hour_later(world: World) -> None:
+    sidecar = await add_roomy_node(world)
+    sidecar.share = 1.0
+    await world.add_dataset()
+    await add_training_job(world, workers=1, scheduling={"mode": "None"})
+    job = await world.until(JOBS, "ddp", lambda raw: True)
+    uid = await add_worker(world, sidecar.node, job)
+    pod = f"{world.namespace}/ddp-0"
+    report = {"phase": "Training", "epoch": 3, "epochs": 4, "loss": "0.31", "stall_percent": 30}
+    sidecar.workloads = (NodeWorkload(pod=pod, uid=uid, stall_source=StallSource.REPORT, **report),)
+    await sidecar.report()
+    await world.until(TRAINING_JOBS, "ddp", lambda raw: "training" in raw.get("status", {}))
+
+    # The report arrives before the pod, the final figures at its end.
+    seen = NodeWorkload(pod=pod, uid=uid, source=EvidenceSource.FANOTIFY, phase="Initialization", confidence=0.6)
+    sidecar.workloads = (seen,)
+    await sidecar.report()
+    await world.kube.patch(PODS, "ddp-0", {"status": {"phase": "Succeeded"}}, world.namespace, subresource="status")
+    last = LastReport(phase="Training", epoch=3, epochs=4, loss="0.21")
+    times = {"mounted_at": "2026-11-21T09:59:00Z", "ended_at": "2026-11-21T10:00:00Z", "mounted_seconds": 40.0}
+    told = EndedPod.model_validate(
+        times | {"pod": pod, "uid": uid, "watched_seconds": 40.0, "stalled_seconds": 12.0, "last": last}
+    )
+    sidecar.workloads, sidecar.ended = (), (told,)
+    await sidecar.report()
+    await world.kube.patch(JOBS, "ddp", {"status": finished_status(1)}, world.namespace, subresource="status")
+    ended = await world.until(TRAINING_JOBS, "ddp", goodput_is_complete)
+    training = ended["status"]["training"]
+    assert (training["phase"], training["currentEpoch"], training["loss"], training["stall"]) == (
+        "Done",
+        "4/4",
+        "0.21",
+        "30%",
+    )
+    assert (ended["status"]["workers"], ended["status"]["goodput"]["stalledSeconds"]) == ("1/1", 12.0)
+
+    world.ahead = 3600.0
+    sidecar.workloads = (seen, NodeWorkload(pod=pod, uid=uid, phase="Validation", loss="9.9"))
+    sidecar.share, sidecar.ended = 0.0, ()
+    await sidecar.report()
+    await world.kube.delete(PODS, "ddp-0", world.namespace)
+    await world.until_dataset(lambda dataset: dataset.status.cached_bytes == 0)
+    # A full pass over all TrainingJobs after that: another one is created, and gets its own status.
+    await add_training_job(world, name="later", datasets=[])
+    await world.until(TRAINING_JOBS, "later", lambda raw: "phase" in raw.get("status", {}))
+    later = await world.kube.get(TRAINING_JOBS, "ddp", world.namespace)
+    assert json.dumps(later["status"], sort_keys=True) == json.dumps(ended["status"], sort_keys=True)
+    assert later["metadata"]["resourceVersion"] == ended["metadata"]["resourceVersion"]
+
+
+async def add_worker(world: World, node: str, job: dict[str, Any] | None = None) -> str:
+    """Make the worker, which no Job controller makes here, on a node. Return its UID. ``job`` owns it."""
     labels = {names.LABEL_MANAGED: "true", names.LABEL_TRAINING_JOB: "ddp"}
-    metadata = {"name": "ddp-0", "namespace": world.namespace, "labels": labels}
+    metadata: dict[str, Any] = {"name": "ddp-0", "namespace": world.namespace, "labels": labels}
+    if job is not None:
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "ddp", "uid": job["metadata"]["uid"]}
+        metadata["ownerReferences"] = [owner | {"controller": True}]
     spec = {"nodeName": node, "containers": [{"name": "trainer", "image": "none"}]}
     made = await world.kube.create(PODS, {"metadata": metadata, "spec": spec})
     return str(made["metadata"]["uid"])
@@ -215,7 +326,7 @@ V2 = "b2" * 32
 
 
 async def refresh(world: World, sidecar: FakeSidecar) -> None:
-    """Have the node list V2."""
+    """Let the node list V2."""
     sidecar.version = V2
     change = {"metadata": {"annotations": {names.ANNOTATION_REFRESH_REQUESTED: "2026-11-21T10:00:00Z"}}}
     await world.kube.patch(DATASETS, "digits", change, world.namespace)
@@ -249,7 +360,7 @@ async def test_a_pod_of_an_older_version_goes_where_that_is_warm(world: World) -
     await world.until_dataset(lambda d: d.status.version == VERSION)
     await add_pod(world, ("example.com/other", names.GATE_WARM), version=VERSION)
     await refresh(world, sidecar)
-    # Until the operator has heard that, the node counts as warm for the older version, and the pod goes at once.
+    # Until the operator knows that, the node counts as warm for the older version, and the pod is released at once.
     await world.until_dataset(lambda d: [node.version for node in d.status.nodes] == [V2])
     await world.kube.patch(PODS, "pod", WITHOUT_FIRST_GATE, world.namespace, content_type=JSON)
 
@@ -297,10 +408,11 @@ async def test_a_finished_training_job_is_deleted_when_its_time_is_over(world: W
     await world.until_gone(TRAINING_JOBS, "ddp")
 
 
-def finished_status() -> dict[str, Any]:
-    """Return what the Job controller, which is not here, writes at the end."""
+def finished_status(workers: int = 2) -> dict[str, Any]:
+    """Return the final status of the Job controller, which does not run here."""
     now = "2026-11-21T10:00:00Z"
     kinds = ("SuccessCriteriaMet", "Complete")
     conditions = [{"type": kind, "status": "True", "lastTransitionTime": now} for kind in kinds]
     times = {"startTime": now, "completionTime": now}
-    return times | {"conditions": conditions, "succeeded": 2, "completedIndexes": "0-1"}
+    indexes = "0" if workers == 1 else f"0-{workers - 1}"
+    return times | {"conditions": conditions, "succeeded": workers, "completedIndexes": indexes}

@@ -1,22 +1,18 @@
-"""How large a NodeCache is in the API server's database, with the API server's own notes on who wrote what."""
+"""The size of a NodeCache in the API server's database, including the managed fields."""
 
 import json
 from typing import Any
 
-from stoker_api.dataset import MountMode
-from stoker_api.dataset_source import Source
-from stoker_api.node_dataset import NeighbourGroups, NodeDataset
-from stoker_api.nodecache import (
-    NodeCache,
-    NodeCacheSpec,
-    NodeCacheStatus,
-    NodeDatasetStatus,
-    NodePhase,
-)
+from stoker_api.datasets.dataset import MountMode
+from stoker_api.datasets.dataset_source import Source
+from stoker_api.node_caches.node_dataset import NodeDataset, PeerLinks
+from stoker_api.node_caches.node_dataset_status import NodeDatasetStatus, NodePhase
+from stoker_api.node_caches.nodecache import NodeCache, NodeCacheSpec
+from stoker_api.node_caches.nodecache_status import NodeCacheStatus
 from stoker_kube.resources import NODE_CACHES
-from stoker_operator.core.plan import NodeCacheWrite
-from stoker_operator.core.views import NodeView
-from stoker_operator.writer import Writer
+from stoker_operator.core.plans.plan import NodeCacheWrite
+from stoker_operator.core.views.cluster import NodeView
+from stoker_operator.writes.writer import Writer
 from tests.support.apiserver import ApiServer
 
 COUNT = 1000
@@ -41,7 +37,9 @@ def _entry(number: int) -> NodeDataset:
 
 def _row(number: int) -> NodeDatasetStatus:
     size = {"files": 1_281_167, "bytes": 147_897_477_120, "warm_files": 1_281_167, "warm_bytes": 147_897_477_120}
-    return NodeDatasetStatus(**_names(number), **size, phase=NodePhase.WARM, version="d" * 64, mode=MountMode.NATIVE)
+    return NodeDatasetStatus.model_validate(
+        _names(number) | size | {"phase": NodePhase.WARM, "version": "d" * 64, "mode": MountMode.NATIVE}
+    )
 
 
 async def test_a_node_of_a_thousand_datasets_stays_below_a_megabyte(apiserver: ApiServer) -> None:
@@ -58,13 +56,13 @@ async def test_a_node_of_a_thousand_datasets_stays_below_a_megabyte(apiserver: A
     assert len(json.dumps(stored, separators=(",", ":"))) < MOST_BYTES
 
 
-async def test_neighbours_stand_once_for_who_reads_them_so_and_in_each_row_again_for_who_does_not(
+async def test_peers_stand_once_for_who_reads_them_so_and_in_each_row_again_for_who_does_not(
     apiserver: ApiServer,
 ) -> None:
     hosts = [f"10.245.{host}.17:8081" for host in range(27)]
-    told = {"peers": tuple(hosts[:15]), "position": 3, "groups": NeighbourGroups(links=tuple(hosts[15:]))}
+    told = {"peers": tuple(hosts[:15]), "position": 3, "groups": PeerLinks(links=tuple(hosts[15:]))}
     spec = NodeCacheSpec(datasets=tuple(_entry(number).model_copy(update=told) for number in range(20)))
-    node = NodeView("node-with-neighbours")
+    node = NodeView("node-with-peers")
     async with await apiserver.client() as kube:
         for shared, times in ((False, 20), (True, 1), (False, 20)):
             read = await Writer(kube).node_cache(NodeCacheWrite(node, spec, True, shared))

@@ -1,4 +1,4 @@
-"""Objects that a real API server refuses: they are told so, and those of another namespace go on as ever."""
+"""Objects that a real API server refuses: they get a message, and objects of another namespace are unaffected."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -7,12 +7,12 @@ from uuid import uuid4
 import pytest
 
 from stoker_api import names
-from stoker_api.dataset import Dataset
+from stoker_api.datasets.dataset import Dataset
 from stoker_api.names import ConditionType
 from stoker_kube.api import Object
 from stoker_kube.errors import Forbidden, Invalid
 from stoker_kube.resources import DATASETS, NODE_CACHES, PERSISTENT_VOLUME_CLAIMS, ROLES
-from stoker_operator.core.conditions import find
+from stoker_operator.core.views.conditions import find
 from tests.integration.stoker_operator.conftest import SECONDS, World
 from tests.support.kinds import NAMESPACES, POLICIES, POLICY_BINDINGS, RESOURCE_QUOTAS
 from tests.support.waiting import eventually_async
@@ -21,7 +21,7 @@ CREDENTIALS = {"uri": "s3://bucket/", "credentials": {"secretRef": {"name": "key
 
 
 async def until(world: World, namespace: str, name: str, what: Any) -> Object:
-    """Return a Dataset of any namespace once ``what(dataset)`` holds."""
+    """Return a Dataset of any namespace when ``what(dataset)`` holds."""
 
     async def look() -> Object | None:
         raw = await world.kube.get(DATASETS, name, namespace)
@@ -31,7 +31,7 @@ async def until(world: World, namespace: str, name: str, what: Any) -> Object:
 
 
 def message_of(dataset: Dataset) -> str:
-    """Return what could not be written for it."""
+    """Return the failed writes for it."""
     found = find(dataset.status.conditions, ConditionType.RECONCILED)
     return found.message if found is not None and found.status == "False" else ""
 
@@ -50,7 +50,7 @@ async def add_odd(world: World, namespace: str, name: str, secret: str = "keys")
 
 
 async def canary_is_warm(world: World) -> None:
-    """Add a Dataset beside the odd ones, and wait until it is warm."""
+    """Add a Dataset next to the odd ones. Wait until it is warm."""
     await world.add_dataset("canary")
     await world.until_dataset(lambda one: one.status.phase == "Ready", "canary")
 
@@ -59,7 +59,7 @@ async def test_a_namespace_without_room_for_claims(world: World, odd_namespace: 
     (await world.add_node()).share = 1.0
     quota = {"metadata": {"name": "none"}, "spec": {"hard": {"persistentvolumeclaims": "0"}}}
     await world.kube.create(RESOURCE_QUOTAS, quota, odd_namespace)
-    # No controller runs here that would work the status out, by which the API server decides.
+    # No controller runs here to compute the status that the API server's decision uses.
     status = {"status": {"hard": {"persistentvolumeclaims": "0"}, "used": {"persistentvolumeclaims": "0"}}}
     await world.kube.patch(RESOURCE_QUOTAS, "none", status, odd_namespace, subresource="status")
     await add_odd(world, odd_namespace, "odd")
@@ -81,7 +81,7 @@ async def test_a_namespace_that_is_deleted_with_two_datasets_of_different_secret
         await until(world, odd_namespace, name, lambda one: one.status.phase == "Ready")
     sidecar.mount(f"{odd_namespace}/read", "reader")
     await sidecar.report()
-    # What the controller of namespaces does.
+    # The namespace controller does this in a real cluster.
     await world.kube.delete(NAMESPACES, odd_namespace)
     for role in (await world.kube.list(ROLES, odd_namespace)).items:
         await world.kube.delete(ROLES, role["metadata"]["name"], odd_namespace)
@@ -95,7 +95,7 @@ async def test_a_namespace_that_is_deleted_with_two_datasets_of_different_secret
 
 
 async def until_gone(world: World, namespace: str, name: str) -> None:
-    """Wait until a namespace has no such Dataset any more."""
+    """Wait until a namespace has no such Dataset."""
 
     async def look() -> bool | None:
         left = {one["metadata"]["name"] for one in (await world.kube.list(DATASETS, namespace)).items}
@@ -106,7 +106,7 @@ async def until_gone(world: World, namespace: str, name: str) -> None:
 
 @pytest.fixture
 async def policy(world: World) -> AsyncIterator[None]:
-    """Have the API server refuse every NodeCache with an entry whose name begins with "odd"."""
+    """Let the API server refuse every NodeCache with an entry whose name begins with "odd"."""
     name = f"no-odd-{uuid4().hex[:8]}"
     rules = [{"apiGroups": [names.GROUP], "apiVersions": ["*"], "operations": ["*"], "resources": ["nodecaches"]}]
     expression = "!has(object.spec) || !object.spec.datasets.exists(one, one.name.startsWith('odd'))"

@@ -1,14 +1,14 @@
-"""Caps of origins on a real API server: what nodes are told, and what is said of a bucket that asks for less."""
+"""Caps of origins on a real API server: the plans of nodes, and the report of a bucket that asks for less."""
 
 import time
 from typing import Any
 
+from stoker_api.datasets.origin import NodeOrigin, OriginShare
 from stoker_api.names import ConditionType, Reason
-from stoker_api.nodecache import NodeCache
-from stoker_api.origin import NodeOrigin, OriginShare
+from stoker_api.node_caches.nodecache import NodeCache
 from stoker_api.times import format_time
 from stoker_kube.resources import NODE_CACHES
-from stoker_operator.core.conditions import find
+from stoker_operator.core.views.conditions import find
 from tests.fakes.sidecar import FakeSidecar
 from tests.integration.stoker_operator.conftest import World
 
@@ -20,7 +20,7 @@ def _fetching(bucket: str) -> NodeOrigin:
 
 
 async def _until_told(world: World, sidecar: FakeSidecar, bucket: str, least: int, most: int) -> None:
-    """Wait until a node may ask the bucket for so many bytes a second."""
+    """Wait until a node has this limit of bytes per second for the bucket."""
 
     def share(raw: dict[str, Any]) -> OriginShare | None:
         return next((one for one in NodeCache.model_validate(raw).spec.origins if one.name == bucket), None)

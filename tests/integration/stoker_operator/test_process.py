@@ -1,4 +1,4 @@
-"""The operator as a process: two replicas, one Lease, signals."""
+"""The operator's processes: two replicas, one Lease, the webhook, signals."""
 
 import asyncio
 import os
@@ -17,8 +17,9 @@ from tests.support.apiserver import ApiServer
 from tests.support.waiting import eventually_async
 
 PROGRAM = Path(sys.executable).parent / "stoker-operator"
-STOP_SECONDS = 10.0  # what the operator promises
+STOP_SECONDS = 10.0  # seconds that the operator promises
 RSS_LIMIT = 150 * 2**20  # bytes; the bar of the issue
+WEBHOOK_RSS_LIMIT = 100 * 2**20  # bytes
 
 
 class Replica:
@@ -42,19 +43,20 @@ class Replica:
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS"))
 
 
-Start = Callable[[str], Awaitable[Replica]]
+Start = Callable[..., Awaitable[Replica]]
 
 
 @pytest.fixture
 async def start(apiserver: ApiServer, namespace: str, unused_tcp_port_factory: Any) -> AsyncIterator[Start]:
-    """Start replicas in one namespace; what still runs is killed at the end."""
+    """Start replicas in one namespace. Running ones are killed at the end."""
     started: list[Replica] = []
 
-    async def one(name: str) -> Replica:
+    async def one(name: str, command: str = "run") -> Replica:
         port, webhook = unused_tcp_port_factory(), unused_tcp_port_factory()
         environment = {"KUBECONFIG": str(apiserver.kubeconfig), "POD_NAMESPACE": namespace, "POD_NAME": name}
         environment |= {"STOKER_HOST": "127.0.0.1", "STOKER_HTTP_PORT": str(port), "STOKER_WEBHOOK_PORT": str(webhook)}
-        process = await asyncio.create_subprocess_exec(PROGRAM, "run", env=os.environ | environment)
+        environment |= {"STOKER_FIGURES_PORT": "0"}
+        process = await asyncio.create_subprocess_exec(PROGRAM, command, env=os.environ | environment)
         replica = Replica(process, port, name)
         started.append(replica)
         return replica
@@ -111,3 +113,16 @@ async def test_a_replica_whose_lease_was_taken_ends_with_an_error(
     async with await apiserver.client() as kube:
         await kube.patch(LEASES, "stoker-operator", {"spec": {"holderIdentity": "thief"}}, namespace)
     assert await asyncio.wait_for(replica.process.wait(), STOP_SECONDS) == 1
+
+
+async def test_the_webhook_is_ready_without_a_lease_and_ends_on_a_signal(
+    apiserver: ApiServer, namespace: str, start: Start
+) -> None:
+    webhook = await start("first", "webhook")
+    await until_ready(webhook)
+    assert "stoker_webhook_requests_total" in webhook.get("/metrics")
+    assert "stoker_leader" not in webhook.get("/metrics")
+    assert webhook.rss() < WEBHOOK_RSS_LIMIT
+    async with await apiserver.client() as kube:
+        assert not (await kube.list(LEASES, namespace)).items
+    assert await webhook.stop() == 0

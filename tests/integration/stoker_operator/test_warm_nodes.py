@@ -1,16 +1,12 @@
-"""Nodes by name, pages and memory of a Dataset, on a real API server: what it takes, and what nodes are told."""
+"""Nodes by name, pages and memory of a Dataset, on a real API server: accepted values, and plans of nodes."""
 
 from typing import Any
 
-import pytest
-
-from stoker_api import names
 from stoker_api.names import ConditionType, Reason
-from stoker_api.node_dataset import NodeDataset
-from stoker_api.nodecache import NodeCache
-from stoker_kube.errors import Invalid
+from stoker_api.node_caches.node_dataset import NodeDataset
+from stoker_api.node_caches.nodecache import NodeCache
 from stoker_kube.resources import NODE_CACHES
-from stoker_operator.core.conditions import find
+from stoker_operator.core.views.conditions import find
 from tests.integration.stoker_operator.conftest import World
 
 
@@ -34,33 +30,9 @@ async def test_just_the_node_that_is_named_is_told_and_a_name_that_is_none_is_sa
     found = find(dataset.status.conditions, ConditionType.NODES_FOUND)
     assert found is not None
     assert (found.status, found.reason) == ("False", Reason.NODE_NOT_FOUND)
-    assert "no-such-node is no node of this cluster" in found.message
+    assert "no-such-node is not a node of this cluster" in found.message
     raw = await world.kube.get(NODE_CACHES, other.node)
     assert not [one for one in NodeCache.model_validate(raw).spec.datasets if one.eager and one.name == "digits"]
     limited = find(dataset.status.conditions, ConditionType.LIMITED)
     assert limited is not None
-    assert "cache.memory.names is not followed" in limited.message
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {"cache": {"memory": {"bytes": "much"}}},
-        {"cache": {"memory": {"names": "some"}}},
-        {"warm": {"nodes": ["Not A Node"]}},
-        {"warm": {"nodes": [f"n{number}" for number in range(101)]}},
-        {"warm": {"nodes": ["a", "a"]}},
-        {"warm": {"pages": "all"}},
-    ],
-)
-async def test_what_means_nothing_is_refused_by_the_api_server(world: World, spec: dict[str, Any]) -> None:
-    with pytest.raises(Invalid):
-        await world.add_dataset(**spec)
-
-
-async def test_the_most_that_may_be_asked_for_is_taken(world: World) -> None:
-    nodes = [f"{'n' * 240}-{number}" for number in range(100)]
-    await world.add_dataset(warm={"nodes": nodes, "pages": True}, cache={"memory": {"names": True, "bytes": "1Pi"}})
-    dataset = await world.dataset()
-    assert dataset.spec.warm.nodes == tuple(nodes)
-    assert names.ANNOTATION_WARM_REQUESTED not in dataset.metadata.annotations
+    assert "cache.memory.names is ignored" in limited.message

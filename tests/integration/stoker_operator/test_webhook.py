@@ -1,24 +1,32 @@
-"""The webhook behind a real API server, with the chart's own configuration: who is called, injected, refused."""
+"""The webhook behind a real API server, with the chart's own configuration: calls, injections, refusals."""
 
 import re
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
 
 from stoker_api import names
-from stoker_api.pod_hints import read_hints
+from stoker_api.jobs.pod_hints import read_hints
 from stoker_kube.api import Kube
 from stoker_kube.errors import Invalid
-from stoker_kube.resources import DATASETS, MUTATING_WEBHOOKS, PODS, TUNING_PROFILES, Kind
-from stoker_operator.core.catalog import CatalogEntry
+from stoker_kube.resources import DATASETS, MUTATING_WEBHOOKS, PODS, SERVICE_ACCOUNTS, TUNING_PROFILES, Kind
+from stoker_operator.core.views.catalog import CatalogEntry
+from stoker_operator.processes.webhook_process import publish_bundle
 from stoker_operator.webhook.calling_path import WEBHOOK_KINDS, CallingPath
 from stoker_operator.webhook.late_datasets import LateDatasets
 from stoker_operator.webhook.review import Result
-from stoker_operator.webhook.rotation import OwnCertificateNames, OwnCertificates, new_tls_context
+from stoker_operator.webhook.rotation import (
+    CertifiedServer,
+    OwnCertificateNames,
+    OwnCertificates,
+    load_certificate,
+    new_tls_context,
+)
 from stoker_operator.webhook.server import REQUESTS, WebhookServer
 from stoker_tuning.frameworks.pod_hints import FrameworkSource, PodHints
 from tests.integration.stoker_operator.conftest import SECONDS
@@ -38,9 +46,14 @@ class Admission:
     namespace: str
 
     async def create(
-        self, datasets: str = "", name: str = "pod", container: dict[str, Any] | None = None, **spec: Any
+        self,
+        datasets: str = "",
+        name: str = "pod",
+        container: dict[str, Any] | None = None,
+        annotations: dict[str, str] | None = None,
+        **spec: Any,
     ) -> dict[str, Any]:
-        annotations = {names.ANNOTATION_DATASETS: datasets} if datasets else {}
+        annotations = ({names.ANNOTATION_DATASETS: datasets} if datasets else {}) | (annotations or {})
         container = {"name": "main", "image": "busybox"} | (container or {})
         body = {"metadata": {"name": name, "annotations": annotations}, "spec": {"containers": [container]} | spec}
         return await self.kube.create(PODS, body, self.namespace)
@@ -55,12 +68,12 @@ async def admission(apiserver: ApiServer, namespace: str) -> AsyncIterator[Admis
         path = CallingPath(kube, name)
         find = LateDatasets(kube).find
         server = WebhookServer(lambda: catalog, find, tls, "127.0.0.1", 0, is_called_by=path.is_called_by, reports=True)
-        # Pods of this API server get no ServiceAccount from a controller: make the one that admission asks for.
-        apiserver.kubectl("create", "serviceaccount", "default", "-n", namespace)
-        # Nothing is called before there is a certificate, so the port may be known first.
-        certificates = OwnCertificates(
-            kube, OwnCertificateNames(namespace, "tls", name, ("127.0.0.1",)), tls, lambda: datetime.now(UTC)
-        )
+        # No controller makes ServiceAccounts for pods here: make the one that admission requires.
+        apiserver.create(SERVICE_ACCOUNTS, "default", namespace)
+        # The webhook is not called before it has a certificate, so the port may be published first.
+        certified = CertifiedServer(partial(load_certificate, tls), partial(publish_bundle, kube, name))
+        names_in = OwnCertificateNames(namespace, "tls", ("127.0.0.1",))
+        certificates = OwnCertificates(kube, names_in, certified, lambda: datetime.now(UTC))
         await certificates.ensure()
         await server.start()
         for kind in WEBHOOK_KINDS:
@@ -79,7 +92,7 @@ async def admission(apiserver: ApiServer, namespace: str) -> AsyncIterator[Admis
 
 
 def configuration(kind: Kind, name: str, namespace: str, port: int) -> dict[str, Any]:
-    """Return the chart's configuration, with an address that reaches the test, and for what is the test's alone."""
+    """Return the chart's configuration with the test's address, limited to the test's own objects."""
     (body,) = of_kind(render({}), kind.kind)
     body["metadata"] = {"name": name}
     for webhook in body["webhooks"]:
@@ -93,7 +106,7 @@ def configuration(kind: Kind, name: str, namespace: str, port: int) -> dict[str,
 
 
 async def until_called(admission: Admission) -> None:
-    """Ask until the API server has taken a new configuration into use, a moment after it was made."""
+    """Send requests until the API server uses a new configuration, shortly after its creation."""
 
     async def is_injected() -> bool | None:
         pod = await admission.create("imagenet:/data", name=f"probe-{uuid.uuid4().hex[:8]}")
@@ -151,7 +164,8 @@ async def test_a_pod_with_its_node_set_is_taken_without_gate(admission: Admissio
 @pytest.mark.parametrize(
     ("datasets", "sentence"),
     [
-        ("imagnet:/data", "does not exist: make it"),
+        ("imagnet:/data", "does not exist: create it"),
+        ("imagenet=/data", "imagenet=/data"),
         ("imagenet:data", "needs an absolute path"),
         ("imagenet:/a, imagenet:/a", "give each Dataset its own path"),
         ("imagenet@000000000000:/a", "has no version 000000000000: name one of 2c2c2c2c2c2c, 1a1a1a1a1a1a"),
@@ -160,6 +174,25 @@ async def test_a_pod_with_its_node_set_is_taken_without_gate(admission: Admissio
 async def test_a_refusal_reaches_the_user_as_a_sentence(admission: Admission, datasets: str, sentence: str) -> None:
     with pytest.raises(Invalid, match=sentence):
         await admission.create(datasets)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (names.ANNOTATION_SCHEDULING, "Always"),
+        (names.ANNOTATION_MAX_WAIT, "soon"),
+        (names.ANNOTATION_CONTAINERS, "trainer"),
+    ],
+)
+async def test_the_refusal_of_another_annotation_quotes_it(admission: Admission, annotation: str, value: str) -> None:
+    with pytest.raises(Invalid, match=value):
+        await admission.create("imagenet:/data", annotations={annotation: value})
+
+
+async def test_a_path_with_another_mount_is_refused(admission: Admission) -> None:
+    own = {"volumeMounts": [{"name": "own", "mountPath": "/taken"}]}
+    with pytest.raises(Invalid, match="at /taken in container 'main': the volume 'own' is mounted there already"):
+        await admission.create("imagenet:/taken", container=own, volumes=[{"name": "own", "emptyDir": {}}])
 
 
 async def test_a_pod_may_be_made_right_behind_its_dataset(admission: Admission) -> None:
@@ -178,7 +211,7 @@ async def test_a_wrong_profile_is_refused_with_its_path_and_what_may_be_meant(ad
 
     async def is_refused() -> bool | None:
         try:
-            await write_profile(admission, BAD)  # taken until the API server knows of the new configuration
+            await write_profile(admission, BAD)  # accepted until the API server uses the new configuration
         except Invalid as error:
             return re.search(refused, str(error)) is not None
         await admission.kube.delete(TUNING_PROFILES, admission.namespace)

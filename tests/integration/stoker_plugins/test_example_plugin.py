@@ -1,4 +1,4 @@
-"""The example of a plug-in, built and installed as a package of its own, and asked by the command line."""
+"""The example of a plug-in, built and installed as a separate package, and called through the command line."""
 
 import json
 import os

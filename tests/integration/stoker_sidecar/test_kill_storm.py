@@ -1,4 +1,4 @@
-"""kill -9 of every process but the keeper, again and again and all at once, under readers that check every byte."""
+"""kill -9 of every process but the keeper, repeatedly and all at once, under readers that check every byte."""
 
 import asyncio
 import os
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.local.mounted import all_mounted
+from stoker_sidecar.local.mounts.mounted import all_mounted
 from tests.support.readers import VerifyingReaders
-from tests.support.s3 import S3Server, running_s3
+from tests.support.s3 import running_s3
 from tests.support.stoker_mount import StokerMount
 from tests.support.storm import Storm, kind_of
 from tests.support.versions import small_files
@@ -18,31 +18,24 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.root
 _KILLS = 24
-# Seconds of one read. On two quiet cores it is 0.5, or 3 when all are killed together (11 at a load of 20); what hangs
+# Seconds of one read. On two quiet cores it is 0.5, or 3 when all are killed together (11 at a load of 20). A hang
 # takes 30.
 _LONGEST = 20.0
 _STOPS = 4
-# Seconds without a heartbeat until a FUSE server is killed; a fetcher and a worker have 30. On quiet cores a stop takes
+# Seconds without a heartbeat until a FUSE server is killed. A fetcher and a worker have 30. On quiet cores a stop takes
 # 0.3.
 _SHORTEST_SILENCE = 5.0
 FILES = small_files(40)
-# A third of the bytes, so that there are reads of cached and of missing bytes at any time.
+# A third of the bytes, so that there are always reads of cached and of missing bytes.
 QUOTA = str(sum(map(len, FILES.values())) // 3)
 
 
 @pytest.fixture
 def stoker(tmp_path: Path) -> Iterator[StokerMount]:
     with running_s3(tmp_path) as server:
-        asyncio.run(_fill(server))
+        asyncio.run(server.bucket({f"set/{path}": body for path, body in FILES.items()}, "data"))
         with StokerMount(server) as made:
             yield made
-
-
-async def _fill(server: S3Server) -> None:
-    async with server.client() as client:
-        await client.create_bucket(Bucket="data")
-        for path, body in FILES.items():
-            await client.put_object(Bucket="data", Key=f"set/{path}", Body=body)
 
 
 def test_no_read_fails_in_a_storm_of_kills(stoker: StokerMount) -> None:
@@ -74,9 +67,9 @@ def test_a_process_that_is_stopped_is_replaced_before_its_silence_is_noticed(sto
 
 
 def test_missing_bytes_are_read_from_a_new_fetcher_while_the_agent_is_gone(stoker: StokerMount) -> None:
-    """Its successor takes a second of imports, for which a fetcher that knew nothing would keep readers waiting."""
+    """Its successor needs a second of imports. A fetcher without state would keep readers waiting for that time."""
     stoker.mount("--quota", QUOTA)
-    (agent,) = _pids(stoker, "stoker_sidecar.local.agent")
+    (agent,) = _pids(stoker, "stoker_sidecar.local.agent.mount_agent")
     (fetcher,) = _pids(stoker, "stoker-fetcher")
     for pid in (agent, fetcher):
         os.kill(pid, signal.SIGKILL)
@@ -85,7 +78,7 @@ def test_missing_bytes_are_read_from_a_new_fetcher_while_the_agent_is_gone(stoke
 
 
 def _some_pid(stoker: StokerMount, kind: str) -> int:
-    """Return one that runs; readers of cached files may be faster than the one that takes the place of the last."""
+    """Return a running one. Readers of cached files may be faster than the replacement of the last one."""
     found: list[int] = []
 
     def look() -> bool:

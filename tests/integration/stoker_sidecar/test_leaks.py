@@ -1,4 +1,4 @@
-"""Neither descriptors nor memory nor mounts nor files pile up over a thousand cycles."""
+"""No descriptors, memory, mounts or files accumulate over a thousand cycles."""
 
 import gc
 import os
@@ -19,13 +19,13 @@ pytestmark = pytest.mark.root
 _PUBLISHED = 1000
 _KILLED = 60
 _SERVED = 20
-# Allocators keep some; a leak of one page a cycle is several times that.
+# Allocators keep some memory. A leak of one page per cycle is several times that.
 _MEMORY = 1024 * 1024
 
 
 @dataclass(frozen=True)
 class _Held:
-    """What a process holds: descriptors and bytes of memory; mounts and files below a folder."""
+    """The resources of a process: descriptors and bytes of memory, and mounts and files below a folder."""
 
     descriptors: int
     memory: int
@@ -75,7 +75,7 @@ def test_a_keeper_holds_no_more_after_many_servers_and_mounts(tmp_path: Path) ->
         def cycle(kills: int, mounts: int) -> list[_Held]:
             for _ in range(kills):
                 keeper.kill_server()
-                # One that dies younger is taken for one that cannot live, and is soon started with delays.
+                # A process that ends earlier counts as a failed start, and is restarted with delays.
                 ready = time.monotonic()
                 wait_until(lambda: time.monotonic() - ready > QUICK.stable_after)  # noqa: B023  called at once
             for _ in range(mounts):

@@ -1,4 +1,4 @@
-"""The whole way of a byte on one node, with no Kubernetes: source -> fetcher -> disk -> FUSE server -> reader."""
+"""The full path of a byte on one node, without Kubernetes: source -> fetcher -> disk -> FUSE server -> reader."""
 
 import errno
 import os
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from stoker_api.dataset_source import Source
+from stoker_api.datasets.dataset_source import Source
 from tests.support.agentless_node import FETCHER, AgentlessNode, NodeVersion
 from tests.support.keeper import SECONDS, UID, Keeper
 from tests.support.waiting import wait_until
@@ -22,7 +22,7 @@ _LARGE = 20_000_000  # more than two chunks of a partial file
 
 @pytest.fixture
 def source(tmp_path: Path) -> dict[str, bytes]:
-    """Write files into a folder that stands for the object store."""
+    """Write files into a folder that acts as the object store."""
     seed = random.Random(5)
     files = {f"class {n % 3}/{n}.png": seed.randbytes(n * 500) for n in range(30)} | {
         "large.bin": seed.randbytes(_LARGE)
@@ -47,7 +47,7 @@ def node(keeper: Keeper) -> AgentlessNode:
 
 @pytest.fixture
 def version(node: AgentlessNode, source: dict[str, bytes], tmp_path: Path) -> NodeVersion:
-    """List the source; nothing of it is on the node."""
+    """List the source. The node has none of its files."""
     return node.list_source(UID, Source(uri=f"file://{tmp_path / 'source'}"))
 
 

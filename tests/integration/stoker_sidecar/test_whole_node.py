@@ -1,9 +1,7 @@
 """A whole sidecar, as on a node.
 
-Keeper, agent, fetcher and FUSE server as processes, a real API server, gRPC as the kubelet speaks it.
-
-The test plays the operator (it writes NodeCache.spec) and the kubelet (it calls the CSI socket); the source is a
-folder.
+Keeper, agent, fetcher and FUSE server as processes, a real API server, and gRPC as from the kubelet. The test acts as
+the operator (it writes NodeCache.spec) and as the kubelet (it calls the CSI socket). The source is a folder.
 """
 
 import hashlib
@@ -26,7 +24,7 @@ import pytest
 from google.protobuf.message import Message
 
 from stoker_api import names
-from stoker_api.pod_hints import hint_attributes
+from stoker_api.jobs.pod_hints import hint_attributes
 from stoker_kube.api import Kube, Object
 from stoker_kube.resources import NODE_CACHES
 from stoker_sidecar.agent.csi.pb import csi_pb2
@@ -35,7 +33,7 @@ from tests.support.apiserver import ApiServer
 from tests.support.asked_plugins import install_example, write_plugin
 from tests.support.csi_driver import node_folder
 from tests.support.keeper import Keeper, mounts_below
-from tests.support.peers import make_peer_secret
+from tests.support.peers import certify, new_authority
 from tests.support.ports import free_ports
 from tests.support.processes import is_running
 from tests.support.waiting import eventually_async
@@ -69,7 +67,7 @@ class SidecarNode:
         return dict((await self.kube.get(NODE_CACHES, self.name)).get("status", {}))
 
     async def until(self, condition: Callable[[Object], bool]) -> Object:
-        """Return the status of the dataset once it fulfils ``condition``."""
+        """Return the status of the dataset when it fulfills ``condition``."""
 
         async def look() -> Object | None:
             rows = (await self.status()).get("datasets", [])
@@ -78,14 +76,14 @@ class SidecarNode:
         return await eventually_async(look, SECONDS)
 
     async def listed(self) -> str:
-        """Have the source listed; the version's digest."""
+        """List the source. Return the version's digest."""
         await self.plan(self.dataset(listingId="one"))
         row = await self.until(lambda row: row.get("listing", {}).get("id") == "one")
         assert "error" not in row["listing"], row["listing"]
         return str(row["listing"]["version"])
 
     async def warm(self) -> str:
-        """Have everything fetched; the version's digest."""
+        """Fetch everything. Return the version's digest."""
         digest = await self.listed()
         await self.plan(self.dataset(listingId="one", version=digest, eager=True))
         await self.until(lambda row: row["phase"] == "Warm")
@@ -95,12 +93,13 @@ class SidecarNode:
         return self.folder / "kubelet" / "pods" / pod / "mount"
 
     async def publish(self, pod: str, **attributes: str) -> Path:
-        """Publish as the kubelet does for an inline volume, and return where the pod sees it."""
+        """Publish as the kubelet does for an inline volume. Return the pod's path."""
         who = {names.CSI_POD_NAMESPACE: "vision", names.CSI_POD_NAME: pod, names.CSI_POD_UID: pod}
         message = csi_pb2.NodePublishVolumeRequest(
             volume_id=f"csi-{pod}",
             target_path=str(self.target(pod)),
             volume_capability={"mount": {}, "access_mode": {"mode": MODE}},
+            readonly=True,
             volume_context=who | {names.CSI_EPHEMERAL: "true", "dataset": "digits"} | attributes,
         )
         await self._call("NodePublishVolume", message, csi_pb2.NodePublishVolumeResponse)
@@ -229,8 +228,11 @@ async def test_another_node_takes_the_manifest_from_the_one_that_listed(
 ) -> None:
     with node_folder() as elsewhere:
         async with running(apiserver, folder, namespace) as node, running(apiserver, elsewhere, namespace) as other:
-            await make_peer_secret(node.kube, namespace)
             digest = await node.warm()
+            await other.plan()
+            authority = new_authority()
+            for one in (node, other):
+                await certify(one.kube, one.name, authority)
             host = (await node.status())["address"]
             source = {"uri": f"file://{node.source}"}
             await other.plan(other.dataset(source=source, version=digest, eager=True, manifestHosts=[host]))
@@ -277,7 +279,7 @@ async def test_a_node_says_what_the_webhook_read_in_a_pods_spec_and_what_it_is_i
 
 
 def layers_of_rules(node: SidecarNode) -> dict[str, str]:
-    """Return the layers of the rules that are in force on a node, by id."""
+    """Return the layers of the active rules on a node, by ID."""
     with urllib.request.urlopen(f"http://127.0.0.1:{node.learning_port}/ml/rules", timeout=SECONDS) as answer:
         return {rule["id"]: rule["layer"] for rule in json.loads(answer.read())["rules"]}
 

@@ -1,4 +1,4 @@
-"""Decisions that follow changes are those of a whole pass over everything, whatever changed and in whichever order."""
+"""Incremental gating decisions equal those of a full pass, for any changes in any order."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,23 +10,26 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from stoker_api import names
-from stoker_api.dataset import Dataset
-from stoker_api.nodecache import NodeCache
+from stoker_api.datasets.dataset import Dataset
+from stoker_api.jobs.trainingjob import TrainingJob
+from stoker_api.meta import Condition
+from stoker_api.node_caches.nodecache import NodeCache
 from stoker_api.times import format_time, parse_time
-from stoker_api.trainingjob import TrainingJob
-from stoker_operator.core import expected_pods as expected
-from stoker_operator.core import gate_index, node_bits
-from stoker_operator.core.explain import Explanation
-from stoker_operator.core.gating import Gating
-from stoker_operator.core.release_decisions import Outcome
-from stoker_operator.core.resources import Resources
-from stoker_operator.core.views import ClusterView, NodeView, PodView, Taint
+from stoker_operator.core.fitting import node_bits
+from stoker_operator.core.gating import gate_index
+from stoker_operator.core.gating.explain import Explanation
+from stoker_operator.core.gating.gating import Gating
+from stoker_operator.core.gating.releases import Outcome
+from stoker_operator.core.kueue import kueue_objects as expected
+from stoker_operator.core.views.cluster import ClusterView, NodeView, PodView, Taint
+from stoker_operator.core.views.resources import Resources
 from tests.support.plain_gating import PlainOutcome, decide_plainly
 from tests.unit.stoker_operator.clusters import GIB, VERSION, dataset, held, node
 from tests.unit.stoker_operator.releases import decided_by
 from tests.unit.stoker_operator.training import training_job
 
 SETS = st.sampled_from(["imagenet", "coco"])
+UIDS = ("imagenet", "coco")
 NODES = st.sampled_from([f"n{number}" for number in (1, 5, 2, 4, 3)])
 SHARES = st.sampled_from([1.0, 1.0, 0.5, 0.75, 0.0, None])
 SILENT = Taint("node.kubernetes.io/unreachable", "", "NoSchedule")
@@ -37,11 +40,11 @@ RARELY = st.integers(0, 9).map(lambda number: number == 9)
 
 
 class FollowingChanges(RuleBasedStateMachine):
-    """A cluster, what follows its changes, and what was decided about the pods that are held."""
+    """A cluster, its incremental gating, and the decisions about gated pods."""
 
     def __init__(self) -> None:
         super().__init__()
-        # Places are forgotten soon, and made anew; not all workers of queued jobs are looked at; few nodes are many.
+        # Caches expire soon, only some workers of queued jobs are checked, and few nodes count as many.
         self.bounds = [
             mock.patch.object(node_bits, "_FEW", 2),
             mock.patch.object(gate_index, "_IDLE", 1),
@@ -60,12 +63,12 @@ class FollowingChanges(RuleBasedStateMachine):
         self.bookings: dict[str, tuple[tuple[str, ...], float]] = {}
         self.told: dict[str, Explanation] = {}
         self.made = 0
-        self.late = False  # whether releases come too late the next time
+        self.late = False  # whether the next releases come too late
         for name in ("imagenet", "coco"):
             self.put_dataset(dataset(name, scheduling={"mode": "Prefer", "maxWait": "10m"}))
         for name, slots in (("n1", 1), ("n2", 2), ("n3", 3)):
             self.put_node(node(name, slots, labels={"zone": "a"}))
-            self.put_cache(name, [_row("imagenet", 1.0, older=False)])
+            self.put_cache(name, [_row("imagenet", 1.0, older=False)], [_entry("imagenet")])
 
     def teardown(self) -> None:
         for bound in self.bounds:
@@ -91,16 +94,27 @@ class FollowingChanges(RuleBasedStateMachine):
     @rule(
         name=SETS,
         mode=st.sampled_from(["Prefer", "Prefer", "Require", "Require", "None"]),
-        paused=st.booleans(),
+        paused=st.sampled_from([False, False, True]),
+        policy=st.sampled_from(["Eager", "Eager", "OnDemand", "Manual"]),
+        warm=st.sampled_from(["", "Warm", "Warming", "NamespaceQuotaExceeded"]),
         selector=st.sampled_from([{}, {}, {}, {"zone": "a"}]),
         listed=st.sampled_from([True, True, True, True, False]),
         named=st.sampled_from([[], [], [], ["n2"]]),
     )
     def dataset_is_written(
-        self, name: str, mode: str, paused: bool, selector: dict[str, str], listed: bool, named: list[str]
+        self,
+        name: str,
+        mode: str,
+        paused: bool,
+        policy: str,
+        warm: str,
+        selector: dict[str, str],
+        listed: bool,
+        named: list[str],
     ) -> None:
         spec: dict[str, Any] = {"scheduling": {"mode": mode, "maxWait": "10m"}, "cache": {"nodeSelector": selector}}
-        self.put_dataset(dataset(name, listed=listed, warm={"paused": paused, "nodes": named}, **spec))
+        spec["warm"] = {"paused": paused, "nodes": named, "policy": policy}
+        self.put_dataset(_saying(dataset(name, listed=listed, **spec), warm))
 
     @rule(name=SETS, really=RARELY)
     def dataset_goes(self, name: str, really: bool) -> None:
@@ -131,12 +145,13 @@ class FollowingChanges(RuleBasedStateMachine):
         if really and self.nodes.pop(name, None) is not None:
             self.gating.put_node(name, None, self.now)
 
-    @rule(name=NODES, shares=st.tuples(SHARES, SHARES), planned=st.booleans(), older=st.booleans())
-    def node_reports(self, name: str, shares: tuple[float | None, float | None], planned: bool, older: bool) -> None:
-        pairs = [(uid, share) for uid, share in zip(("imagenet", "coco"), shares, strict=True) if share is not None]
+    @rule(name=NODES, shares=st.tuples(SHARES, SHARES), planned=st.sets(st.sampled_from(UIDS)), older=st.booleans())
+    def node_reports(
+        self, name: str, shares: tuple[float | None, float | None], planned: set[str], older: bool
+    ) -> None:
+        pairs = [(uid, share) for uid, share in zip(UIDS, shares, strict=True) if share is not None]
         rows = [_row(uid, share, older) for uid, share in pairs]
-        entry = {"namespace": "vision", "name": "imagenet", "uid": "imagenet", "source": {"uri": "s3://bucket/"}}
-        self.put_cache(name, rows, [entry] if planned else [])
+        self.put_cache(name, rows, [_entry(uid) for uid in sorted(planned)])
 
     @rule(name=NODES, really=RARELY)
     def node_cache_goes(self, name: str, really: bool) -> None:
@@ -199,7 +214,7 @@ class FollowingChanges(RuleBasedStateMachine):
 
     @rule()
     def releases_will_come_too_late(self) -> None:
-        """Have pods that are let go in the next pass told by then why they wait: they stay as they are."""
+        """Make the next releases too late: each pod changes before its release, and stays gated."""
         self.late = True
 
     @rule(
@@ -214,7 +229,7 @@ class FollowingChanges(RuleBasedStateMachine):
     def job_is_queued_or_let_go(
         self, name: str, workers: int, phase: str, choice: list[str], mode: str, selector: Any, settled: bool
     ) -> None:
-        """Have a TrainingJob held by a queue: its workers want data before there are any. ``settled``: of a version."""
+        """Hold a TrainingJob in a queue: its workers need data before they exist. ``settled`` is that of a version."""
         rows = [{"namespace": "vision", "name": one, "version": "0" * 64} for one in choice] if settled else []
         container = {"name": "t", "image": "x", "resources": {"requests": {"cpu": "1"}}}
         job = training_job(
@@ -236,7 +251,7 @@ class FollowingChanges(RuleBasedStateMachine):
         self.tell_of_expected()
 
     def tell_of_expected(self) -> None:
-        """Tell of workers that are new, have changed or are not expected any more, as the operator's mirror does."""
+        """Report new, changed and removed expected workers, as the operator's mirror does."""
         before, self.expected = self.expected, dict(expected.expected_pods(self.jobs.values()))
         for key in sorted({*before, *self.expected}):
             if before.get(key) != self.expected.get(key):
@@ -255,13 +270,13 @@ class FollowingChanges(RuleBasedStateMachine):
         self.compare(plain, outcome)
         self.act(outcome)
 
-    # A third of all steps, about: one change a pass, and several.
+    # About a third of all steps, so that passes see one change or several.
     another_pass_is_made = rule()(lambda self: self.a_pass_is_made())
     one_more_pass_is_made = rule()(lambda self: self.a_pass_is_made())
     still_one_pass_is_made = rule()(lambda self: self.a_pass_is_made())
 
     def view(self) -> ClusterView:
-        """Return everything, with the pods that are on their way in the order in which they were released."""
+        """Return everything, with the released pods without a node in the order of their release."""
         by_uid = {pod.uid: pod for pod in self.pods.values()}
         first = [by_uid[uid] for uid in self.bookings if uid in by_uid]
         pods = {pod.key: pod for pod in (*first, *self.pods.values(), *self.expected.values())}
@@ -272,13 +287,13 @@ class FollowingChanges(RuleBasedStateMachine):
         for pod in (*outcome.left, *(release.pod for release in outcome.releases)):
             self.told.pop(pod.uid, None)
         self.told |= {hold.pod.uid: hold.why for hold in outcome.holds}
-        # Of workers that are only expected there is nobody to tell; what they want is compared below.
+        # Expected workers get no message. Their wanted nodes are compared below.
         assert self.told == {hold.pod.uid: hold.why for hold in plain.holds if not hold.pod.expected}
         assert outcome.wanted == plain.wanted
         assert outcome.next_deadline(self.now) == plain.next_deadline(self.now)
 
     def act(self, outcome: Outcome) -> None:
-        """Do what the operator does: write the marks, and let pods go."""
+        """Act as the operator: write the marks, and release pods."""
         for hold in outcome.holds:
             if hold.held_since is not None:
                 self.put_pod(replace(hold.pod, held_since=parse_time(hold.held_since)))
@@ -292,6 +307,17 @@ class FollowingChanges(RuleBasedStateMachine):
             nodes: Sequence[str] = [one.node for one in release.nodes]
             self.bookings[release.pod.uid] = (tuple(nodes), self.now + BOOKED)
             self.put_pod(replace(release.pod, gates=gates, affinity=affinity))
+
+
+def _entry(uid: str) -> dict[str, Any]:
+    return {"namespace": "vision", "name": uid, "uid": uid, "source": {"uri": "s3://bucket/"}}
+
+
+def _saying(one: Dataset, reason: str) -> Dataset:
+    """Return a Dataset whose condition Warm has this reason, or without that condition if it is empty."""
+    status = "True" if reason == "Warm" else "False"
+    said = Condition(type="Warm", status=status, reason=reason, last_transition_time="2026-01-01T00:00:00Z")
+    return one.model_copy(update={"status": one.status.model_copy(update={"conditions": (said,) if reason else ()})})
 
 
 def _row(uid: str, share: float, older: bool) -> dict[str, Any]:

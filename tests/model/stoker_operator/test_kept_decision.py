@@ -1,6 +1,6 @@
-"""What is kept from pass to pass comes to the same as deciding about everything anew, whatever changes in between."""
+"""State kept between passes gives the same decisions as a full computation, for any changes in between."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, TypeVar
@@ -10,22 +10,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stoker_api import names
-from stoker_api.dataset import Dataset
-from stoker_api.dataset_status import DatasetStatus
-from stoker_api.node_dataset import NodeDataset
-from stoker_api.nodecache import NodeCache, NodeDatasetStatus, NodePhase
-from stoker_api.origin import OriginShare
+from stoker_api.datasets.dataset import Dataset
+from stoker_api.datasets.dataset_status import DatasetStatus
+from stoker_api.datasets.origin import OriginShare
+from stoker_api.jobs.trainingjob import TrainingJob
+from stoker_api.node_caches.node_dataset import NodeDataset
+from stoker_api.node_caches.node_dataset_status import NodeDatasetStatus, NodePhase
+from stoker_api.node_caches.nodecache import NodeCache
 from stoker_api.times import format_time
-from stoker_api.trainingjob import TrainingJob
-from stoker_operator.core.class_limits import ClassTerms
-from stoker_operator.core.dataset_decision import Decision, decide_datasets
-from stoker_operator.core.kept_decision import AskedAnew, KeptDecision
-from stoker_operator.core.listing import new_id
-from stoker_operator.core.nearness import ClusterNeighbours
-from stoker_operator.core.origin_ledger import NO_SHARES, OriginShares
-from stoker_operator.core.plan import DatasetPlan
-from stoker_operator.core.tuning import ClusterTuning
-from stoker_operator.core.views import ClusterView, InvalidDataset, NodeView, PodView, Taint
+from stoker_operator.core.classes.class_limits import ClassTerms
+from stoker_operator.core.classes.tuning import ClusterTuning
+from stoker_operator.core.incremental.dataset_decision import Decision
+from stoker_operator.core.incremental.decision import AskedAnew, IncrementalDecision
+from stoker_operator.core.origins.origin_ledger import NO_SHARES, OriginShares
+from stoker_operator.core.peers.nearness import PeerSettings
+from stoker_operator.core.plans.listing import new_id
+from stoker_operator.core.plans.plan import DatasetPlan
+from stoker_operator.core.views.cluster import ClusterView, InvalidDataset, NodeView, PodView, Taint
+from tests.support.plain_decision import decide_plainly
 from tests.unit.stoker_operator.builders import (
     NOW,
     SIZE,
@@ -52,7 +54,7 @@ EXPRESSIONS = (
     {"key": "size", "operator": "Gt", "values": ["1"]},
     {"key": "zone", "operator": "Exists"},
 )
-ROOMS = (10**6, SIZE, 2 * SIZE, 100, -50)  # bytes that a node can still take
+ROOMS = (10**6, SIZE, 2 * SIZE, 100, -50)  # free bytes of a node
 TERMS = (
     ClassTerms(),
     ClassTerms("small", namespace_quota=3 * SIZE),
@@ -66,7 +68,7 @@ Seen = dict[str, tuple[DatasetPlan, DatasetStatus]]
 
 @dataclass
 class World:
-    """The cluster as a sequence of changes left it."""
+    """The cluster after a sequence of changes."""
 
     now: float = NOW
     datasets: dict[str, Dataset] = field(default_factory=dict)
@@ -92,7 +94,7 @@ class World:
             pods=dict(self.pods),
             training_jobs=dict(self.jobs),
             tuning=self.tuning,
-            neighbours=ClusterNeighbours(rack_label="zone"),
+            peer_settings=PeerSettings(rack_label="zone"),
             shares=self.shares,
         )
 
@@ -174,7 +176,7 @@ def _answer(listing_id: str) -> dict[str, Any]:
 def change(pick: Random, world: World) -> None:
     name, node = pick.choice(NAMES), pick.choice(NODES)
     key = f"vision/{name}"
-    kinds = ["dataset", "cache", "cache", "row", "row", "room", "room", "address", "node", "pod", "wanted", "time"]
+    kinds = ["dataset", "cache", "cache", "row", "row", "room", "room", "revoked", "node", "pod", "wanted", "time"]
     kinds += ["time", "terms", "invalid", "gone", "closed", "job", "tuning", "shares"]
     match pick.choice(kinds):
         case "dataset":
@@ -185,7 +187,7 @@ def change(pick: Random, world: World) -> None:
             world.invalid[key] = InvalidDataset(old.metadata, "it is odd", old.status, closed=pick.random() < 0.5)
         case "cache":
             world.caches[node] = draw_cache(pick, world, node)
-        case "room" | "address" | "row" as what if node in world.caches:
+        case "room" | "revoked" | "row" as what if node in world.caches:
             world.caches[node] = with_other(pick, world.caches[node], what)
         case "node":
             world.nodes[node] = draw_node(pick, node, world.now)
@@ -223,7 +225,7 @@ def change(pick: Random, world: World) -> None:
 
 
 def draw_shares(pick: Random) -> OriginShares:
-    """Make what nodes may ask the Datasets' bucket, and all together, for."""
+    """Make the rate limits of the Datasets' bucket, for each node and in total."""
     rows = [OriginShare(name=name, bytes_per_second=pick.choice([10, 20])) for name in ("s3://bucket", "*")]
     beginning = {row.name: row for row in rows if pick.random() < 0.5}
     by_node = {node: {rows[0].name: rows[0]} for node in NODES if pick.random() < 0.3}
@@ -231,12 +233,13 @@ def draw_shares(pick: Random) -> OriginShares:
 
 
 def with_other(pick: Random, cache: NodeCache, what: str) -> NodeCache:
-    """Return a NodeCache of which one thing alone is another."""
+    """Return a NodeCache with a single changed field."""
     rows = cache.status.datasets
     update: dict[str, Any] = {"available_bytes": pick.choice(ROOMS)}
-    if what == "address":
-        update = {"address": f"{cache.key}.{pick.randint(0, 3)}:8081"}
-    elif what == "row" and rows:
+    if what == "revoked":
+        annotations = pick.choice([{}, {names.ANNOTATION_PEERS: "Off"}])
+        return cache.model_copy(update={"metadata": cache.metadata.model_copy(update={"annotations": annotations})})
+    if what == "row" and rows:
         at = pick.randrange(len(rows))
         other = rows[at].model_copy(
             update={"warm_bytes": pick.choice([0, 10, 500]), "retained": pick.choice([(), (V2,)])}
@@ -246,7 +249,7 @@ def with_other(pick: Random, cache: NodeCache, what: str) -> NodeCache:
 
 
 def draw_job(pick: Random) -> TrainingJob:
-    """Make a TrainingJob that may be queued, pin versions, and have a word in tuning."""
+    """Make a TrainingJob that may be queued, pin versions, and set tuning."""
     status: dict[str, Any] = {"phase": pick.choice(["Suspended", "Running", "Succeeded"])}
     status["datasets"] = [{"namespace": "vision", "name": pick.choice(NAMES), "version": pick.choice([V1, V2])}]
     datasets = [{"name": pick.choice(NAMES), "mountPath": "/data"}]
@@ -272,25 +275,15 @@ def draw_node(pick: Random, name: str, now: float) -> NodeView:
     return node
 
 
-def answer(work: Generator[None, None, T]) -> T:
-    """Take all steps, and return what comes of them."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as done:
-            found: T = done.value
-            return found
-
-
 def write(world: World, decision: Decision) -> None:
-    """Let nodes be told what was decided, as far as their NodeCaches exist."""
+    """Apply the decisions to the existing NodeCaches."""
     for one in decision.nodes.writes:
         old = world.caches.get(one.node.name) or make_cache(one.node.name)
         world.caches[one.node.name] = old.model_copy(update={"spec": one.spec})
 
 
 def told(decision: Decision, world: World) -> dict[str, Any]:
-    """Return all that comes of a decision, for a comparison."""
+    """Return all results of a decision, for a comparison."""
     return {
         "plans": dict(decision.plans),
         "writes": decision.nodes.writes,
@@ -305,14 +298,14 @@ def told(decision: Decision, world: World) -> dict[str, Any]:
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32), passes=st.integers(1, 12))
 def test_what_is_kept_comes_to_the_same_as_deciding_anew(seed: int, passes: int) -> None:
-    pick, world, kept = Random(seed), new_world(seed), KeptDecision()
+    pick, world, kept = Random(seed), new_world(seed), IncrementalDecision()
     seen: Seen = {}
     closed = set[str]()
     for _ in range(passes):
         arguments = (world.view(), dict(world.wanted), world.now, world.may_be_given, dict(world.versions))
-        whole = decide_datasets(*arguments, asked=dict(kept.asked), chosen=dict(kept.chosen))
+        whole = decide_plainly(*arguments, asked=dict(kept.asked), chosen=dict(kept.chosen))
         reopened, closed = closed ^ world.closed, set(world.closed)
-        decision = answer(kept.decide(*arguments, _asked_anew(pick, reopened)))
+        decision = kept.decide(*arguments, _asked_anew(pick, reopened))
         found, wanted = told(decision, world), told(whole, world)
         for part in wanted:
             assert found[part] == wanted[part], part
@@ -324,12 +317,12 @@ def test_what_is_kept_comes_to_the_same_as_deciding_anew(seed: int, passes: int)
 
 
 def _asked_anew(pick: Random, keys: set[str]) -> AskedAnew:
-    """Say which Datasets nodes may be told of otherwise than before, or that this is not known."""
+    """Return a random answer to the question which plans may have changed: these Datasets, or None for unknown."""
     return lambda: keys if pick.random() < 0.8 else None
 
 
 def unchanged_plans_say_the_same(decision: Decision, before: Seen) -> Seen:
-    """Hold what comes of plans that are still the same objects against what came of them: nobody asks them again."""
+    """Check that unchanged plan objects give unchanged statuses, because the operator does not compute them again."""
     now = {key: (plan, decision.status(key, "", (), NOW)) for key, plan in decision.plans.items()}
     for key, (plan, status) in now.items():
         if key in before and before[key][0] is plan:
@@ -338,7 +331,7 @@ def unchanged_plans_say_the_same(decision: Decision, before: Seen) -> Seen:
 
 
 def new_world(seed: int) -> World:
-    """Make a cluster in which much is the case at once."""
+    """Make a cluster with many different states at once."""
     pick, world = Random(seed), World()
     world.nodes = {name: draw_node(pick, name, world.now) for name in NODES}
     world.datasets = {f"vision/{name}": draw_dataset(pick, name) for name in NAMES}
@@ -351,11 +344,11 @@ def new_world(seed: int) -> World:
 
 
 def agrees(*views: ClusterView) -> None:
-    """Hold what is kept equal to deciding anew, for one view after the other."""
-    kept, world = KeptDecision(), World()
+    """Compare the kept state with a full computation, for one view after the other."""
+    kept, world = IncrementalDecision(), World()
     for view in views:
-        whole = decide_datasets(view, {}, NOW, asked=dict(kept.asked), chosen=dict(kept.chosen))
-        decision = answer(kept.decide(view, {}, NOW))
+        whole = decide_plainly(view, {}, NOW, asked=dict(kept.asked), chosen=dict(kept.chosen))
+        decision = kept.decide(view, {}, NOW)
         assert told(decision, world) == told(whole, world)
 
 
@@ -383,4 +376,15 @@ def test_nodes_are_told_when_idle_data_is_asked_for_no_more(idle: int, new: int)
             make_view(*parts, make_holder("a", dataset, a), make_holder("b", dataset, b))
             for a, b in ((SIZE, 100), (idle, new))
         )
+    )
+
+
+def test_a_node_that_withdraws_its_address_before_the_first_listing_is_nobodys_peer() -> None:
+    status = {"listingId": new_id(make_dataset(), NOW - 1), "listingNode": "a"}
+    dataset, nodes = make_dataset(status=status, cache={"replicas": "all"}), (make_node("a"), make_node("b"))
+    lists = make_cache("a", (entry_of(dataset, listing_id=status["listingId"]), None))
+    cache = make_cache("b")
+    off = cache.metadata.model_copy(update={"annotations": {names.ANNOTATION_PEERS: "Off"}})
+    agrees(
+        make_view(dataset, *nodes, lists), make_view(dataset, *nodes, lists, cache.model_copy(update={"metadata": off}))
     )

@@ -1,4 +1,4 @@
-"""Whatever happens while pods are held, and however late it is answered: with warm data and room all of them go."""
+"""After any events and delays while pods are gated, all of them are released once data is warm and room exists."""
 
 import asyncio
 from typing import Any
@@ -12,7 +12,7 @@ from stoker_api import names
 from stoker_kube.api import Object
 from stoker_kube.errors import Conflict, Invalid, KubeError, NotFound, Unavailable
 from stoker_kube.resources import PODS
-from stoker_operator.core.views import parse_pod
+from stoker_operator.core.views.cluster import parse_pod
 from tests.support.virtual_time import run_virtual
 from tests.unit.stoker_operator.clusters import node
 from tests.unit.stoker_operator.gate_world import World
@@ -23,17 +23,17 @@ ERRORS: list[KubeError] = [
     Invalid(422, "Invalid", "a test of the patch fails"),
     Unavailable(503, "Unavailable", "down"),
 ]
-ROUNDS = 20  # until the back-off of what failed, with those that follow it, is over
-ROUND = 5.0  # seconds: less in all than the 10 minutes after which pods go cold
-MOST_ERRORS = 3  # in a row: with more, the back-off takes longer than those rounds
-CROWD = 24  # pods: more than the 20 of one namespace that are written at once, so that some wait for their turn
+ROUNDS = 20  # until the back-off of failures, with those that follow it, is over
+ROUND = 5.0  # seconds: in total less than the 10 minutes after which pods start cold
+MOST_ERRORS = 3  # consecutive failures: with more, the back-off is longer than those rounds
+CROWD = 24  # pods: more than the 20 concurrent writes of one namespace, so that some wait for their turn
 STEPS = ["pod", "crowd", "pass", "pass", "pass", "warm", "warm", "cold", "room", "full"]
 STEPS += ["turn", "answer", "answers", "answers", "label", "bind"]
 STEP = st.sampled_from(STEPS) | st.sampled_from(ERRORS)
 
 
 class _Late:
-    """A cluster whose API server answers writes of pods when it is told to."""
+    """A cluster whose API server answers writes of pods on request."""
 
     def __init__(self) -> None:
         self.world = World()
@@ -92,7 +92,7 @@ class _Late:
         self.world.state.pods.put(f"vision/{name}", parse_pod(written))
 
     async def settle(self) -> None:
-        """Have the data warm, with room for all, and every write answered."""
+        """Make the data warm, with room for all, and answer every write."""
         self.answer(10_000)
         self._make_room(1000)
         self.world.warm()

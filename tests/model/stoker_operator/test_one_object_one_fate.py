@@ -1,6 +1,7 @@
-"""A twin API server that refuses, truncates, delays or hangs chosen objects at any step: all others need no longer.
+"""Faults of an API server for chosen objects at any step do not delay any other object.
 
-What is compared is virtual time, so the passes of the loops and the back-offs count, and the machine does not.
+The faults are refused, truncated, delayed and hanging requests. The test compares virtual time, so the passes of the
+loops and the back-offs count, but not the speed of the machine.
 """
 
 from collections.abc import Iterator
@@ -39,14 +40,14 @@ from stoker_kube.resources import (
     TRAINING_JOBS,
     Kind,
 )
-from stoker_operator.core.credentials_rbac import NamedCredentials
+from stoker_operator.core.plans.credentials_rbac import NamedCredentials
 from tests.fakes.troubled_kube import Trouble
 from tests.support.virtual_operator import VirtualOperator
 from tests.support.virtual_time import run_virtual
 
 GOOD, ODD = "canary", "odd"
-TOLERANCE = 0.3  # seconds: one interval between passes, since troubles shift at which moment one begins
-LONGEST = 900.0  # seconds in which the odd ones, too, have converged once their trouble is over
+TOLERANCE = 0.3  # seconds: one interval between passes, because faults shift the start of a pass
+LONGEST = 900.0  # seconds in which the odd ones have converged, too, after the end of their fault
 ERRORS = [
     Unauthorized(401, "Unauthorized", "who are you"),
     Forbidden(403, "Forbidden", "exceeded quota"),
@@ -73,21 +74,21 @@ KINDS = [
     TRAINING_JOBS,
 ]
 VERBS = ("get", "create", "apply", "patch", "delete")
-# Functions of the deciding half that raise for the odd objects, with the place of the argument that tells.
+# Functions of the deciding half that raise for the odd objects, with the position of the decisive argument.
 SPOILABLE = (
-    "stoker_operator.core.dataset_decision.decide_listing",
-    "stoker_operator.core.dataset_decision.roll_up_dataset",
-    "stoker_operator.core.plan.node_dataset",
-    "stoker_operator.core.placement.Draft.keep",
-    "stoker_operator.core.kept_placements.turn_of",
-    "stoker_operator.core.gating.read_demand",
+    "stoker_operator.core.incremental.dataset_decision.decide_listing",
+    "stoker_operator.core.incremental.dataset_decision.roll_up_dataset",
+    "stoker_operator.core.incremental.entries.node_dataset",
+    "stoker_operator.core.placement.placement_draft.Draft.keep",
+    "stoker_operator.core.incremental.placements.turn_of",
+    "stoker_operator.core.gating.gating.read_demand",
     "stoker_operator.reconcilers.training_jobs.roll_up_job",
 )
 
 
 @dataclass(frozen=True)
 class Oddness:
-    """What is wrong with the odd objects, and where they live."""
+    """The fault of the odd objects, and their namespace."""
 
     home: str
     count: int
@@ -105,7 +106,7 @@ def concerns_odd(verbs: tuple[str, ...], kinds: tuple[Kind, ...]) -> Any:
 
 
 def holds_odd(verb: str, kind: Kind, _: str, __: str, body: Any) -> bool:
-    """Tell whether a NodeCache is given an odd Dataset."""
+    """Return True if a NodeCache has an odd Dataset in its plan."""
     entries = body["spec"]["datasets"] if verb == "apply" and kind is NODE_CACHES else ()
     return any(ODD in entry["namespace"] or ODD in entry["name"] for entry in entries)
 
@@ -130,7 +131,7 @@ def troubles(draw: st.DrawFn) -> Trouble:
 @st.composite
 def oddnesses(draw: st.DrawFn) -> Oddness:
     home = draw(st.sampled_from([ODD, ODD, GOOD]))
-    # A Dataset, a pod and a TrainingJob each: in its own namespace, four objects that hang take all slots for a while.
+    # A Dataset, a pod and a TrainingJob each: in one namespace, four hanging objects would take all slots for a while.
     count = draw(st.integers(1, 6)) if home == ODD else 1
     found = draw(st.lists(troubles(), min_size=1, max_size=3).map(tuple))
     return Oddness(home, count, found, draw(st.sampled_from(["", "", *SPOILABLE])))
@@ -138,7 +139,7 @@ def oddnesses(draw: st.DrawFn) -> Oddness:
 
 @contextmanager
 def spoilt(where: str) -> Iterator[None]:
-    """Have a function raise whenever one of its arguments is about an odd object."""
+    """Make a function raise if one of its arguments is about an odd object."""
     with ExitStack() as stack:
         if where:
             owner, _, attribute = where.rpartition(".")
@@ -157,7 +158,7 @@ def spoilt(where: str) -> Iterator[None]:
 
 
 def is_odd(arg: Any) -> bool:
-    """Tell whether an argument is an odd Dataset, pod or TrainingJob, or holds one."""
+    """Return True if an argument is an odd Dataset, pod or TrainingJob, or contains one."""
     holder = getattr(arg, "dataset", arg)
     key = getattr(holder, "key", "")
     return isinstance(key, str) and ODD in key
@@ -176,14 +177,14 @@ async def populate(world: VirtualOperator, oddness: Oddness) -> None:
 
 
 def found(world: VirtualOperator, kind: Kind, name: str) -> dict[str, Any]:
-    """Return an object of the canary's namespace; empty while there is none."""
+    """Return an object of the canary's namespace, or empty."""
     items = world.kube.objects(kind)
     mine = (one for one in items if one["metadata"].get("namespace") == GOOD and one["metadata"]["name"] == name)
     return next(mine, {})
 
 
 def is_well(world: VirtualOperator) -> bool:
-    """Tell whether all that the canary's objects ask for is done, and told."""
+    """Return True if all requests of the canary's objects are done and reported."""
     phases = {found(world, DATASETS, name).get("status", {}).get("phase") for name in ("data", "leaving")}
     annotations = found(world, PODS, "data")["metadata"]["annotations"]
     told = {one["reason"] for one in world.kube.objects(EVENTS) if one["involvedObject"]["name"] == "data"}
@@ -199,7 +200,7 @@ def is_well(world: VirtualOperator) -> bool:
 
 
 async def times(oddness: Oddness) -> tuple[float, float]:
-    """Return how long the canary takes to be well, and its other Dataset to go."""
+    """Return the time until the canary's objects are done and its second Dataset is deleted."""
     world = VirtualOperator()
     await populate(world, oddness)
     world.kube.troubles = list(oddness.troubles)
@@ -218,7 +219,7 @@ async def times(oddness: Oddness) -> tuple[float, float]:
 
 @cache
 def untroubled(home: str, count: int) -> tuple[float, float]:
-    """Return the same where nothing is wrong."""
+    """Return the same without faults."""
     return run_virtual(times(Oddness(home, count, ())))
 
 
@@ -252,7 +253,7 @@ def test_they_recover_once_their_trouble_is_over(oddness: Oddness) -> None:
 
 
 def all_ready(world: VirtualOperator) -> bool:
-    """Tell whether every Dataset is Ready and every pod released."""
+    """Return True if every Dataset is Ready and every pod released."""
     pods = [pod for pod in world.kube.objects(PODS) if names.LABEL_MANAGED in pod["metadata"].get("labels", {})]
     released = all(names.ANNOTATION_RELEASED in pod["metadata"]["annotations"] for pod in pods)
     return released and all(one.get("status", {}).get("phase") == "Ready" for one in world.kube.objects(DATASETS))

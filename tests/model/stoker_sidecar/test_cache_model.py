@@ -1,4 +1,4 @@
-"""A node's cache against a plain dictionary: whatever happens, a reader gets the bytes of the listing, or an error."""
+"""A node's cache against a plain dictionary: after any events, a reader gets the bytes of the listing, or an error."""
 
 import asyncio
 import shutil
@@ -14,16 +14,17 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from stoker_api.nodecache import NodePhase
+from stoker_api.node_caches.node_dataset_status import NodePhase
 from stoker_sidecar.errors import NotYetConfigured, ObjectGone, ServerError, SourceChanged
-from stoker_sidecar.fetcher.download.parts import CHUNK
+from stoker_sidecar.fetcher.ondisk.parts import CHUNK
 from stoker_sidecar.version.manifest import Manifest
-from stoker_sidecar.wire.fetcher_protocol import WHOLE_FILE, Ahead, FileKnobs, PackingKnobs, Read, Tune
+from stoker_sidecar.wire.fetcher_hints import WHOLE_FILE, FileKnobs, PackingKnobs, PrefetchWindow, Tune
+from stoker_sidecar.wire.fetcher_protocol import Read
 from tests.fakes.object_store import MemoryStore
 from tests.support.cache_node import UID, CacheNodeUnderTest, flip_a_bit, open_cache_node
 
-# The machine makes the source fail, and takes files and folders away, in any order.
-# The model changes and deletes objects, files and folders as it likes: whatever the dataset's loop meets then, it says.
+# The state machine makes the source fail, and removes files and folders, in any order. It may change and delete
+# objects, files and folders freely, so every log record of the dataset's loop is expected.
 pytestmark = pytest.mark.expected_logs("dataset vision/digits", "the model says so", "damaged on the disk")
 T = TypeVar("T")
 PATHS = st.sampled_from(["a", "d/b", "d/e/c"])
@@ -33,7 +34,7 @@ OFFSETS = st.sampled_from([0, 50, CHUNK - 1, CHUNK, 2 * CHUNK, 3 * CHUNK])
 
 
 class CacheMachine(RuleBasedStateMachine):
-    """A node's cache against ``versions``: digest -> path -> content when listed. ``retain`` keeps them all."""
+    """A node's cache against ``versions``: digest -> path -> content at the listing. ``retain`` keeps them all."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,8 +108,8 @@ class CacheMachine(RuleBasedStateMachine):
             assert found == content[offset : offset + length]
 
     @rule(order=st.permutations(["a", "d/b", "d/e/c"]), again=st.booleans(), reader=st.sampled_from(["one", "other"]))
-    def foresee(self, order: Sequence[str], again: bool, reader: str) -> None:
-        """Tell in which order the current version will be read; what is kept and what is read stays right."""
+    def prefetch(self, order: Sequence[str], again: bool, reader: str) -> None:
+        """Announce the read order of the current version. Cached files and reads stay right."""
         known = [path for path in order if path in self.versions[self.current]]
         pieces = [(self._ino(self.current, path), WHOLE_FILE) for path in known * (1 + again)]
         self._foresee(reader, b"".join(struct.pack("<II", *piece) for piece in pieces))
@@ -119,8 +120,8 @@ class CacheMachine(RuleBasedStateMachine):
 
     def _foresee(self, reader: str, pieces: bytes) -> None:
         async def tell() -> None:
-            with suppress(NotYetConfigured):  # the agent tells it again
-                self.cache_node.node.foresee(Ahead(UID, self.current, reader, pieces))
+            with suppress(NotYetConfigured):  # the agent sends it again
+                self.cache_node.node.prefetch(PrefetchWindow(UID, self.current, reader, pieces))
 
         self._run(tell())
 
@@ -134,7 +135,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @rule(place=st.sampled_from([None, 0, 500, -5]))
     def someone_spoils_the_copies(self, place: int | None) -> None:
-        """Write other bytes at ``place``, or delete them."""
+        """Write different bytes at ``place``, or delete them."""
         for copy in self.cache_node.copies(self.current).values():
             data = bytearray(copy.read_bytes())
             copy.unlink()
@@ -149,7 +150,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @rule()
     def scrub(self) -> None:
-        """Begin a pass over what is there; deleted files are found by it too."""
+        """Start a pass over existing files. It also finds deleted files."""
         self._run(self.cache_node.node.look_after())
 
     @rule(path=PATHS)
@@ -178,7 +179,7 @@ class CacheMachine(RuleBasedStateMachine):
     def warm_up(self) -> None:
         self.quota = None
         self._configure(eager=True)
-        for path in self.versions[self.current]:  # whoever misses a deleted file says so
+        for path in self.versions[self.current]:  # a reader that misses a deleted file reports it
             self.read_now(self.current, path)
         self._run(self.cache_node.reach(lambda status: status.phase is NodePhase.WARM))
         assert self.cache_node.tree(self.current) == self.versions[self.current]

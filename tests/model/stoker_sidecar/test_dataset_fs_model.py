@@ -1,6 +1,6 @@
 """Random operations on the file system of a version against a plain dictionary.
 
-A fetcher that moves, drops and fails beside it.
+A fetcher moves, drops and fails in parallel.
 """
 
 import errno
@@ -29,7 +29,7 @@ _CONTENT = st.binary(max_size=50).flatmap(lambda seed: st.integers(0, 400).map(l
 
 
 def _without_clashes(files: dict[str, bytes]) -> dict[str, bytes]:
-    """Drop names that would be a file and a folder; the manifest's own rule for that is tested elsewhere."""
+    """Drop names that would be both a file and a folder. The manifest's own rule for that is tested elsewhere."""
     return {path: data for path, data in files.items() if not any(other.startswith(path + "/") for other in files)}
 
 
@@ -37,7 +37,7 @@ _TREES = st.dictionaries(_PATHS, _CONTENT, min_size=1, max_size=8).map(_without_
 
 
 class _Fetcher:
-    """Brings what was asked for into a part or, when it is told so, finishes the file; or fails."""
+    """Fetches requested bytes into a part or, if set, finishes the file. It may also fail."""
 
     def __init__(self, version: VersionFolder) -> None:
         self.version = version
@@ -59,7 +59,7 @@ class _Fetcher:
 
 
 class DatasetFsMachine(RuleBasedStateMachine):
-    """A mount against ``files``: whatever happens on disk, a read gives their bytes or the fetcher's errno."""
+    """A mount against ``files``: in any state of the disk, a read returns their bytes or the fetcher's errno."""
 
     @initialize(files=_TREES, descriptors=st.integers(1, 3))
     def begin(self, files: dict[str, bytes], descriptors: int) -> None:
@@ -112,7 +112,7 @@ class DatasetFsMachine(RuleBasedStateMachine):
 
     @rule(pick=st.integers(0, 7))
     def pack(self, pick: int) -> None:
-        """Have a compressed copy in place of the file, as after a fetch."""
+        """Put a compressed copy in place of the file, as after a fetch."""
         path = self._path(pick)
         (self.version.folder / "tree" / path).unlink(missing_ok=True)
         self.version.pack(path)

@@ -2,8 +2,8 @@
 
 Each kind of mount, swaps, kills, and a source that changes.
 
-Everything is real: keeper, fetcher and its workers, FUSE server, overlay, binds. Whatever happens, a read gives right
-bytes, or an errno that the model allows; never zeros, never a mix of two versions.
+Everything is real: keeper, fetcher and its workers, FUSE server, overlay, binds. After any events, a read returns right
+bytes, or an errno that the model allows. It never returns zeros or a mix of two versions.
 """
 
 import errno
@@ -22,9 +22,9 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from stoker_api.dataset import MountMode
-from stoker_api.dataset_source import Source
-from stoker_sidecar.fetcher.download.parts import CHUNK
+from stoker_api.datasets.dataset import MountMode
+from stoker_api.datasets.dataset_source import Source
+from stoker_sidecar.fetcher.ondisk.parts import CHUNK
 from tests.support.agentless_node import FETCHER, AgentlessNode, NodeVersion
 from tests.support.byte_reads import Got, read_fd, read_path
 from tests.support.csi_driver import node_folder
@@ -33,7 +33,7 @@ from tests.support.keeper import SECONDS, Keeper
 from tests.support.pod_volume import PodVolume
 from tests.support.waiting import wait_until
 
-# Processes are killed at random here: what the node says of that, at whatever moment, is not judged.
+# The test kills processes at random, so it does not judge the node's log records.
 pytestmark = [pytest.mark.root, pytest.mark.expected_logs("")]
 FUSE, OVERLAY, NATIVE = MountMode.FUSE, MountMode.OVERLAY, MountMode.NATIVE
 # Around a page, around the kernel's readahead, and two whole chunks with a bit of a third.
@@ -55,7 +55,7 @@ _LENGTH = st.sampled_from([1, 10, 5000, 300_000, 3 * CHUNK])
 _VICTIMS = st.sampled_from(["server", "fetcher", "all but the keeper", "all"])
 
 
-# A kill costs a second or two. Not shrunk: real processes do not repeat themselves to the byte.
+# A kill costs a second or two. Not shrunk: real processes do not repeat exactly.
 _FEW = settings(
     stateful_step_count=15,
     deadline=None,
@@ -67,7 +67,7 @@ _FEW = settings(
 class MountMachine(RuleBasedStateMachine):
     """A pod reads one version.
 
-    ``first``: the mount that it is brought to; ``swaps``: whether it is ever given a better one.
+    ``first`` is its initial mount. ``swaps`` is whether it ever gets a better one.
     """
 
     numbers = itertools.count()
@@ -80,7 +80,7 @@ class MountMachine(RuleBasedStateMachine):
         self.uid = f"u{next(self.numbers)}"
         self.folder = node.keeper.folder / self.uid
         self.volume = PodVolume(node, {FUSE, first, NATIVE} if not swaps else set(MountMode))
-        self.opened: list[tuple[str, int, bool]] = []  # path, descriptor, whether what it needs may have died
+        self.opened: list[tuple[str, int, bool]] = []  # path, descriptor, whether a process that it needs may have died
 
     @initialize()
     def begin(self) -> None:
@@ -172,7 +172,7 @@ class MountMachine(RuleBasedStateMachine):
             self._kill_under_a_reader(victims, self._path(pick))
 
     def _kill_under_a_reader(self, victims: str, path: str) -> None:
-        """Kill processes under a reader: it waits, and gets what it would have got."""
+        """Kill processes during a read: it waits, and gets the same bytes."""
         got: list[Got] = []
         reader = threading.Thread(
             target=lambda: got.append(read_path(self.volume.target / path, 0, 3 * CHUNK, cold=True)), daemon=True
@@ -200,7 +200,7 @@ class MountMachine(RuleBasedStateMachine):
         return next((int(row["pid"] or 0) for row in rows if row["name"] == "fetcher"), None) or None
 
     def _lose_the_whole_sidecar(self, path: str) -> None:
-        """Kill the whole sidecar: reads end with an error until the next one mounts anew."""
+        """Kill the whole sidecar: reads fail until the next one mounts again."""
         self.node.keeper.kill()
         got = read_path(self.volume.target / path, 0, 3 * CHUNK, cold=True)
         self.model.check(path, 0, 3 * CHUNK, got, _DEAD if self.volume.mode is not NATIVE else frozenset())
@@ -210,7 +210,7 @@ class MountMachine(RuleBasedStateMachine):
         self.volume.restart_agent()
 
     def _leans_on_us(self, fd: int) -> bool:
-        """Tell whether an open file depends on Stoker's processes: it is not a file of the cache disk."""
+        """Return True if an open file depends on Stoker's processes: it is not a file of the cache disk."""
         return os.fstat(fd).st_dev != self.version.paths.manifest.stat().st_dev
 
     @rule()
@@ -221,7 +221,7 @@ class MountMachine(RuleBasedStateMachine):
 
     @rule(pick=_PICK, delete=st.booleans())
     def change_an_object(self, pick: int, delete: bool) -> None:
-        """Change an object into one of the same size, so that only its ETag gives it away."""
+        """Change an object into one of the same size, so that only its ETag shows the change."""
         path = self._path(pick)
         if delete:
             self.source.delete(path)
@@ -256,15 +256,15 @@ class MountMachine(RuleBasedStateMachine):
 
     @rule()
     def next_pod(self) -> None:
-        """Start the next pod: it gets the version that the source has now."""
+        """Start the next pod: it gets the source's current version."""
         self._end_of_the_pod()
-        for path in {"large", "empty"} - self.source.objects.keys():  # something must be there
+        for path in {"large", "empty"} - self.source.objects.keys():  # at least one object must exist
             self.source.write(path, FILES[path])
         self._take_what_the_source_has()
 
     def _end_of_the_pod(self) -> None:
         for _, fd, _ in self.opened:
-            with suppress(OSError):  # closed all the same: the kernel tells that the server below is gone
+            with suppress(OSError):  # closed all the same: the kernel reports that the server below is gone
                 os.close(fd)
         self.opened = []
         self.volume.unpublish()

@@ -1,7 +1,7 @@
-"""What stands beside each figure when two runs are compared."""
+"""Labels next to each figure in a comparison of two runs."""
 
-from bench.comparison import compared
 from bench.report import Row
+from bench.tables import compared
 
 
 def row(*samples: float, case: str = "warm") -> Row:

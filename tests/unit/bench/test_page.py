@@ -1,4 +1,4 @@
-"""What the pages of the benchmarks say of given figures."""
+"""Benchmark pages for given figures."""
 
 from dataclasses import replace
 
@@ -60,8 +60,15 @@ def test_a_missed_target_without_a_reason_says_so() -> None:
     assert "| **no** | not explained yet |" in page(MISSED)
 
 
-def test_what_was_not_measured_is_neither_met_nor_missed() -> None:
-    assert "|  | not measured |  |" in page(Verdict(TARGET, None, ""))
+def test_a_target_that_was_not_measured_is_missed() -> None:
+    assert "|  | **no** (not measured) |  |" in page(Verdict(TARGET, None, ""))
+
+
+def test_the_index_has_a_row_for_a_target_whose_workload_was_not_run() -> None:
+    unmeasured = Verdict(replace(TARGET, workload="phases"), None, "")
+    text = index({"B1": REPORT}, [MET, unmeasured])
+    assert "| phases | as fast as the disk | >= 0.95 x |  | **no** (not measured) |  |  |" in text.splitlines()
+    assert "1 of 2 targets are met; 1 were not measured" in text
 
 
 def test_the_picture_stands_with_the_training() -> None:
@@ -72,12 +79,10 @@ def test_the_picture_stands_with_the_training() -> None:
 
 def test_the_index_links_each_target_to_its_page_with_commit_and_day() -> None:
     measured = "as fast as the disk | >= 0.95 x | 0.50 (1 reader) | **no**"
-    line = f"| [B1](performance/B1.md) | {measured} | commit 0123456 | 2026-11-22 |"
-    assert line in index({"B1": REPORT}, {"B1": [MISSED]}).splitlines()
+    line = f"| [B1](B1.md) | {measured} | commit 0123456 | 2026-11-22 |"
+    assert line in index({"B1": REPORT}, [MISSED]).splitlines()
 
 
 def test_the_index_links_each_workload() -> None:
-    title = "[B1: small files read by training epochs](performance/B1.md)"
-    assert (
-        f"| {title} | commit 0123456 | 2026-11-22 | default | 0.1 |" in index({"B1": REPORT}, {"B1": []}).splitlines()
-    )
+    title = "[B1: small files read by training epochs](B1.md)"
+    assert f"| {title} | commit 0123456 | 2026-11-22 | default | 0.1 |" in index({"B1": REPORT}, []).splitlines()

@@ -1,4 +1,4 @@
-"""Figures are kept beside the pages that are written from them."""
+"""Figures are stored next to the pages that are generated from them."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -8,16 +8,16 @@ import pytest
 
 from bench.__main__ import main
 from bench.errors import UsageError
-from bench.origin import origin
+from bench.machine import origin
 from bench.publishing import keep, write_pages
-from bench.report import Report, to_json
+from bench.report import Origin, Report, to_json
 from tests.unit.bench.test_report import COMMIT, ORIGIN, REPORT
 
 
 def test_a_run_becomes_a_page_and_an_index(tmp_path: Path) -> None:
     keep(REPORT, tmp_path)
     write_pages(tmp_path)
-    assert "(performance/B1.md)" in (tmp_path / "PERFORMANCE.md").read_text()
+    assert "(B1.md)" in (tmp_path / "performance" / "README.md").read_text()
     assert (tmp_path / "performance" / "B1.md").read_text().startswith("# B1: small files")
 
 
@@ -32,9 +32,16 @@ def test_the_same_figures_give_the_same_pages(tmp_path: Path) -> None:
     result = tmp_path / "run.json"
     result.write_text(to_json(REPORT))
     assert main(["page", str(result), "--docs", str(tmp_path)]) == 0
-    before = (tmp_path / "PERFORMANCE.md").read_text()
+    before = (tmp_path / "performance" / "README.md").read_text()
     assert main(["page", "--docs", str(tmp_path)]) == 0
-    assert (tmp_path / "PERFORMANCE.md").read_text() == before
+    assert (tmp_path / "performance" / "README.md").read_text() == before
+
+
+@pytest.mark.parametrize("source", [replace(ORIGIN, dirty=True), replace(ORIGIN, commit="")], ids=["changes", "no-git"])
+def test_figures_that_no_commit_has_are_not_published(source: Origin, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="commit your changes"):
+        keep(replace(REPORT, origin=source), tmp_path)
+    assert not (tmp_path / "performance").exists()
 
 
 def test_no_figures_are_no_page(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the benchmarks' tables say of given rows."""
+"""Benchmark tables for given rows."""
 
 import pytest
 
@@ -95,8 +95,3 @@ def test_changes_that_are_in_no_commit_are_told() -> None:
 
 def test_an_unknown_commit_is_called_so() -> None:
     assert commit_in_words(Origin("", "", dirty=False, date="", scale="")) == "an unknown commit"
-
-
-def test_commits_before_and_after_an_unknown_one_are_told() -> None:
-    origin = Origin("", "", dirty=False, date="", scale="", between="aaa and bbb")
-    assert commit_in_words(origin) == "an unknown commit between aaa and bbb"

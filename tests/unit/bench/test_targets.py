@@ -49,9 +49,9 @@ def test_a_figure_at_the_limit_meets_the_bar() -> None:
     assert verdict.met
 
 
-def test_a_ratio_without_its_reference_was_not_measured() -> None:
+def test_a_ratio_without_its_reference_was_not_measured_and_is_missed() -> None:
     (verdict,) = judge([row("Stoker", 100.0)], [RATIO])
-    assert verdict.met is None
+    assert (verdict.value, verdict.met) == (None, False)
 
 
 def test_a_workload_that_was_not_run_has_no_bars() -> None:

@@ -1,4 +1,4 @@
-"""Programs are built again exactly when what they are made of changed."""
+"""Programs are rebuilt only if their inputs changed."""
 
 import shutil
 from pathlib import Path

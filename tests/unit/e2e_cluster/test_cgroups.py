@@ -1,4 +1,4 @@
-"""Groups are made and removed in every hierarchy, whichever version the machine has."""
+"""Cgroups are created and removed in every hierarchy of cgroup v1 and v2."""
 
 from pathlib import Path
 

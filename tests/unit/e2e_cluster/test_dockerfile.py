@@ -1,4 +1,4 @@
-"""Reading a Dockerfile: bases, copied paths, and where settings are let in."""
+"""Parsing a Dockerfile: base images, copied paths, and the place for settings."""
 
 import pytest
 

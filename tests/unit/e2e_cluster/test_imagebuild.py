@@ -1,4 +1,4 @@
-"""An image is built again exactly when something in it changed."""
+"""An image is rebuilt only if something in it changed."""
 
 import subprocess
 from dataclasses import replace

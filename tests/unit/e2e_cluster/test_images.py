@@ -1,4 +1,4 @@
-"""Archives without a registry."""
+"""Image archives without a registry."""
 
 import hashlib
 import io

@@ -1,4 +1,4 @@
-"""What a killed run left is recognised."""
+"""Leftovers of a killed run are recognized."""
 
 from pathlib import Path
 

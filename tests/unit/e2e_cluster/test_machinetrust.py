@@ -1,4 +1,4 @@
-"""A build borrows the machine's trust and pip settings, and returns them."""
+"""A build borrows the CA certificates and pip settings of the machine, and returns them."""
 
 from pathlib import Path
 

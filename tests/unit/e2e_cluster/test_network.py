@@ -1,4 +1,6 @@
-"""The commands that plug nodes in."""
+"""The commands that connect nodes to the network."""
+
+import pytest
 
 from e2e.cluster.network import bridge_commands, cable_commands, inside_commands
 from e2e.cluster.slots import Slot
@@ -25,5 +27,13 @@ def test_a_node_reaches_other_nodes_pods_without_the_machine() -> None:
     assert "route replace 10.161.3.0/24 via 10.161.0.13" in inside_commands(SLOT, 2, [1, 3])
 
 
-def test_the_machines_address_lies_on_the_bridge() -> None:
-    assert "addr add 10.161.0.1/24 dev se2e1" in bridge_commands(SLOT)
+@pytest.mark.parametrize(
+    ("slot", "command"),
+    [
+        (SLOT, "addr add 10.161.0.1/24 dev se2e1"),
+        (Slot(1, ipv6=True), "addr add fd00:e2e:1::1/64 dev se2e1 nodad"),  # duplicate address detection takes seconds
+    ],
+    ids=["IPv4", "IPv6"],
+)
+def test_the_machines_address_lies_on_the_bridge(slot: Slot, command: str) -> None:
+    assert command in bridge_commands(slot)

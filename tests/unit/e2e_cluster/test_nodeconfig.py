@@ -1,4 +1,4 @@
-"""What a node's files say, where a wrong word would cost a cluster."""
+"""The configuration files of a node. A wrong word would cost a cluster."""
 
 import json
 from pathlib import Path

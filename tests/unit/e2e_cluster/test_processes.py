@@ -1,4 +1,4 @@
-"""Running programs, and knowing which processes belong to a cluster."""
+"""Running programs, and finding the processes of a cluster."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Kueue's and JobSet's manifests, for programs that run outside of the cluster."""
+"""Manifests of Kueue and JobSet for programs outside of the cluster."""
 
 from pathlib import Path
 from typing import Any

@@ -1,6 +1,6 @@
-"""Slots: every cluster gets addresses and names that no other cluster has."""
+"""Slots give each cluster unique addresses and names."""
 
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 
 import pytest
@@ -8,22 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2e.cluster.errors import NoSlotError, UsageError
-from e2e.cluster.slots import MAX_NODES, SLOT_COUNT, Slot, SlotRegistry, checked_name, choose
+from e2e.cluster.slots import MAX_NODES, SLOT_COUNT, Network, Slot, SlotRegistry, checked_name, choose, overlap
 
-slots = st.builds(Slot, st.integers(0, SLOT_COUNT - 1))
+slots = st.builds(Slot, st.integers(0, SLOT_COUNT - 1), st.booleans())
 numbers = st.integers(1, MAX_NODES)
 
 
 @given(slots, slots)
 def test_two_slots_share_no_address(one: Slot, other: Slot) -> None:
-    assert one.network.overlaps(other.network) == (one == other)
+    assert overlap(one.network, other.network) == (one == other)
 
 
 @given(slots, numbers)
 def test_nodes_pods_and_services_of_a_slot_never_overlap(slot: Slot, number: int) -> None:
     parts = [slot.node_network, slot.pod_network(number), slot.service_network]
-    assert not any(a.overlaps(b) for a in parts for b in parts if a is not b)
-    assert all(part.subnet_of(slot.network) for part in parts)
+    assert not any(overlap(a, b) for a in parts for b in parts if a is not b)
+    assert all(overlap(part, slot.network) and part.prefixlen > slot.network.prefixlen for part in parts)
 
 
 @given(slots, numbers, numbers)
@@ -50,8 +50,19 @@ def test_a_node_number_without_addresses_is_refused(number: int) -> None:
         Slot(0).node_address(number)
 
 
-def test_a_slot_that_overlaps_a_route_of_the_machine_is_not_chosen() -> None:
-    assert choose([], [IPv4Network("10.160.4.0/22")]) == Slot(1)
+@pytest.mark.parametrize("ipv6", [False, True])
+def test_a_slot_that_overlaps_a_route_of_the_machine_is_not_chosen(ipv6: bool) -> None:
+    routes: list[Network] = [IPv4Network("10.160.4.0/22"), IPv6Network("fd00:e2e:0:7::/64")]
+    assert choose([], routes, ipv6=ipv6) == Slot(1, ipv6)
+
+
+def test_a_url_has_an_ipv6_address_in_brackets() -> None:
+    assert (Slot(1).host, Slot(1, ipv6=True).host) == ("10.161.0.1", "[fd00:e2e:1::1]")
+
+
+def test_a_cluster_keeps_its_kind_of_addresses(tmp_path: Path) -> None:
+    SlotRegistry(tmp_path).acquire("six", [], ipv6=True)
+    assert SlotRegistry(tmp_path).find("six") == Slot(0, ipv6=True)
 
 
 def test_a_taken_slot_is_not_chosen() -> None:

@@ -5,7 +5,7 @@ from e2e.support.removals import Removals
 
 
 class Kubectl:
-    """Notes what is removed; namespaces named here are never gone."""
+    """Records removals. The namespaces given here never disappear."""
 
     def __init__(self, *stuck: str) -> None:
         self.stuck = stuck

@@ -1,4 +1,4 @@
-"""What may be an endpoint, and what a user is told of one that may not."""
+"""Valid endpoints, and the messages for invalid ones."""
 
 import re
 from urllib.parse import urlsplit
@@ -8,7 +8,7 @@ from botocore.utils import is_valid_endpoint_url, is_valid_ipv6_endpoint_url
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_api.endpoint import REGION_PATTERN, checked_endpoint, is_address
+from stoker_api.datasets.endpoint import REGION_PATTERN, checked_endpoint, host_port, is_address
 
 
 @pytest.mark.parametrize(
@@ -79,3 +79,17 @@ def test_a_region_is_a_label_of_a_dns_name(region: str, fits: bool) -> None:
 )
 def test_an_address_is_a_host_and_a_port(text: str, fits: bool) -> None:
     assert is_address(text) is fits
+
+
+@pytest.mark.parametrize(
+    ("host", "text"),
+    [
+        ("10.0.0.1", "10.0.0.1:8082"),
+        ("node-a.example.com", "node-a.example.com:8082"),
+        ("::1", "[::1]:8082"),
+        ("fd00:10:244::7", "[fd00:10:244::7]:8082"),
+    ],
+)
+def test_a_host_and_a_port_are_joined_to_an_address(host: str, text: str) -> None:
+    assert host_port(host, 8082) == text
+    assert is_address(text)

@@ -1,10 +1,10 @@
-"""A job's goodput: what adds up, what is not measured, and that no pod counts twice."""
+"""Goodput of a job: sums, missing measurements, and no pod counted twice."""
 
 from itertools import permutations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stoker_api.goodput import MOST_COUNTED, EndedPod, Goodput, goodput, saved_seconds
@@ -19,7 +19,7 @@ def pod(number: int = 0, **fields: Any) -> EndedPod:
 
 
 def whole(number: int = 0, **fields: Any) -> EndedPod:
-    """Make a pod of which everything was measured."""
+    """Make a pod with all measurements."""
     known: dict[str, Any] = {
         "gpus": 8,
         "mounted_seconds": 3600.0,
@@ -72,6 +72,7 @@ def figures(total: Goodput) -> dict[str, Any]:
     return {name: getattr(total, name) for name in FIGURES}
 
 
+@settings(max_examples=40)
 @given(pods())
 def test_the_order_in_which_pods_end_does_not_matter(ended: list[EndedPod]) -> None:
     first = figures(goodput(None, ended))
@@ -81,14 +82,14 @@ def test_the_order_in_which_pods_end_does_not_matter(ended: list[EndedPod]) -> N
 
 
 @given(pods(), pods())
-def test_a_pod_that_is_told_of_again_does_not_count_again(first: list[EndedPod], later: list[EndedPod]) -> None:
+def test_a_repeated_pod_does_not_count_again(first: list[EndedPod], later: list[EndedPod]) -> None:
     once = goodput(None, [*first, *later])
     assert goodput(goodput(once, later), first) == once
     assert once.pods == len(once.counted) == len({one.uid for one in (*first, *later)})
 
 
 @given(pods())
-def test_bytes_are_the_sum_of_those_that_were_measured_and_none_where_none_was(ended: list[EndedPod]) -> None:
+def test_bytes_are_the_sum_of_measured_bytes_or_unknown(ended: list[EndedPod]) -> None:
     total = goodput(None, ended)
     known = [one.origin_bytes for one in ended if one.origin_bytes is not None]
     assert (total.origin_bytes, total.measured.origin) == (sum(known) if known else None, len(known))
@@ -100,12 +101,22 @@ def test_shares_lie_between_nothing_and_all(ended: list[EndedPod]) -> None:
     assert all(share is None or 0 <= share <= 1 for share in (total.warm_share, total.stall_share))
 
 
-def test_what_nobody_measured_is_called_so_and_is_not_0() -> None:
+def test_an_unmeasured_figure_is_unknown_and_not_0() -> None:
     total = goodput(None, [pod()])
     assert set(figures(total).values()) == {None}
-    assert total.message == (
-        "hold not measured, warm share not measured, stall not measured, what it saved not measured"
-    )
+    assert total.message == "hold not measured, warm share not measured, stall and savings not measured"
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"saved_seconds": None}, "stall and savings not measured (no stall source on node-1)"),
+        ({}, "stall not measured (no stall source on node-1), saved about 0.8 GPU-hours"),
+    ],
+)
+def test_the_text_names_why_a_stall_was_not_measured(fields: dict[str, Any], words: str) -> None:
+    missing = {"watched_seconds": None, "stalled_seconds": None, "stall_missing": "no stall source on node-1"}
+    assert words in goodput(None, [whole(gpus=16, **missing | fields)], [42.0]).message
 
 
 def test_the_sentence_has_the_figures() -> None:
@@ -113,7 +124,7 @@ def test_the_sentence_has_the_figures() -> None:
     assert total.message == "held 42s, 100 % warm at start, stalled 1.2 % of the time, saved about 0.8 GPU-hours"
 
 
-def test_without_gpus_what_was_saved_is_time_of_pods() -> None:
+def test_savings_without_gpus_are_time_of_pods() -> None:
     assert "saved about 3m of its pods' time" in goodput(None, [whole(gpus=None)]).message
 
 
@@ -141,13 +152,13 @@ def test_gpu_hours_are_gpus_times_hours() -> None:
     [
         (100, 1.0, 10.0, 10.0),
         (100, 0.5, 10.0, 5.0),
-        (100, 7.0, 10.0, 10.0),  # epochs read it again and again
+        (100, 7.0, 10.0, 10.0),  # epochs read the data again
         (0, 1.0, None, 0.0),
         (100, 1.0, None, None),
         (100, 1.0, 0.0, None),
     ],
 )
-def test_saved_is_what_was_warm_and_read_by_the_rate(
+def test_savings_are_warm_bytes_read_divided_by_the_rate(
     warm: int, read: float, rate: float | None, seconds: float | None
 ) -> None:
     assert saved_seconds(warm, read, rate) == seconds

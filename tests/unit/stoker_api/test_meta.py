@@ -1,4 +1,4 @@
-"""Quantities and durations: what users write, and what they are told when it is wrong."""
+"""Quantities and durations: valid values, and messages for invalid ones."""
 
 import pytest
 from hypothesis import given

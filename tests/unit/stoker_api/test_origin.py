@@ -1,9 +1,9 @@
-"""How origins are named."""
+"""Names of origins."""
 
 import pytest
 
-from stoker_api.dataset_source import Source
-from stoker_api.origin import endpoint_of, origin_names
+from stoker_api.datasets.dataset_source import Source
+from stoker_api.datasets.origin import endpoint_of, origin_names
 
 
 @pytest.mark.parametrize(

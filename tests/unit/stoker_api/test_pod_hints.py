@@ -1,4 +1,4 @@
-"""Hints on their way from the webhook to a node: what one writes the other reads, and nothing else."""
+"""Hints from the webhook to a node: the node reads exactly what the webhook writes."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_api import names
-from stoker_api.pod_hints import hint_attributes, read_hints
+from stoker_api.jobs.pod_hints import hint_attributes, read_hints
 from stoker_tuning.frameworks.answers import is_framework_name
 from stoker_tuning.frameworks.pod_hints import (
     HINTED_SOURCES,

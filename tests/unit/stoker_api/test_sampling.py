@@ -1,4 +1,4 @@
-"""A sampling is read into what cannot be wrong later, or refused with a sentence."""
+"""A sampling is parsed into a valid value, or rejected with a message."""
 
 import json
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_api import names
-from stoker_api.sampling import MOST_CHARACTERS, Sampling, parse_sampling_text, read_sampling
+from stoker_api.jobs.sampling import MOST_CHARACTERS, Sampling, parse_sampling_text, read_sampling
 from stoker_orders.predictors.samplers import PluginSampler, SamplerName
 from stoker_orders.sampling_plan import SampleFiles, SampleLayout, SamplingPlan
 

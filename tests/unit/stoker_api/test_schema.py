@@ -1,4 +1,4 @@
-"""The models become structural schemas, and read what the API server would send."""
+"""The models become structural schemas, and parse objects from the API server."""
 
 import json
 import re
@@ -9,17 +9,17 @@ import pytest
 from pydantic import ValidationError
 
 from stoker_api import names
-from stoker_api.dataset import Dataset
-from stoker_api.datasetclass import DatasetClass
+from stoker_api.datasets.dataset import Dataset
+from stoker_api.datasets.datasetclass import DatasetClass
 from stoker_api.meta import Resource
-from stoker_api.nodecache import NodeCache
+from stoker_api.node_caches.nodecache import NodeCache
+from stoker_api.profiles.tuning import TEMPLATE_PATTERN
 from stoker_api.schema import KINDS, crd, open_api_schema
-from stoker_api.tuning import TEMPLATE_PATTERN
 from stoker_tuning.documents.values import ID_PATTERN
 from tests.support.places import RIGHT_PLACES, WRONG_PLACES
 
-# https://kubernetes.io: structural schemas allow neither references nor unions of types; of the two forms of exclusive
-# bounds they have the older one, which is a yes or no beside the bound.
+# Structural schemas (https://kubernetes.io) allow neither references nor unions of types. An exclusive bound is a
+# boolean next to the bound.
 FORBIDDEN = {"$ref", "$defs", "anyOf", "oneOf", "const", "title", "exclusiveMaximum", "exclusiveMinimum"}
 
 
@@ -27,7 +27,7 @@ def nodes(schema: Any) -> Iterator[dict[str, Any]]:
     if isinstance(schema, dict):
         yield schema
         for name, child in schema.items():
-            # Names of properties are the users' words, not schema words.
+            # Names of properties are the users' words, not schema keywords.
             yield from (
                 (node for value in child.values() for node in nodes(value)) if name == "properties" else nodes(child)
             )
@@ -100,7 +100,7 @@ _BOUNDS = {"string": ("maxLength", "enum", "format"), "array": ("maxItems",), "i
 
 
 def unbounded(schema: dict[str, Any], where: str) -> Iterator[str]:
-    """Name the fields that take a value of any size; where unknown fields are kept, the API server bounds the whole."""
+    """Return the fields without a size limit. The API server limits objects whose unknown fields are kept."""
     kind = schema.get("type")
     if schema.get("x-kubernetes-preserve-unknown-fields") and "properties" not in schema:
         return
@@ -120,6 +120,19 @@ def test_every_field_that_people_write_has_a_maximum(kind: type[Resource]) -> No
     assert list(unbounded(open_api_schema(kind)["properties"]["spec"], "spec")) == []
 
 
+def test_every_text_and_every_list_that_a_node_writes_has_a_maximum() -> None:
+    schema = open_api_schema(NodeCache)
+    found = unbounded(schema["properties"]["status"], "status")
+    assert [where for where in found if kind_at(schema, where) != "integer"] == []
+
+
+def kind_at(schema: dict[str, Any], where: str) -> str:
+    """Return the type of a field, as named by ``unbounded``."""
+    for name in where.replace("[]", ".[]").split("."):
+        schema = schema["items"] if name == "[]" else schema["properties"][name]
+    return str(schema["type"])
+
+
 def described(schema: dict[str, Any], where: str) -> Iterator[str]:
     for name, child in schema.get("properties", {}).items():
         if not child.get("description"):
@@ -135,7 +148,7 @@ def test_every_field_that_people_write_has_a_sentence_at_every_depth(kind: type[
 
 
 @pytest.mark.parametrize("cache", RIGHT_PLACES)
-def test_the_models_take_what_the_field_takes(cache: dict[str, Any]) -> None:
+def test_the_models_accept_the_values_of_the_field(cache: dict[str, Any]) -> None:
     Dataset.model_validate({"metadata": {"name": "a"}, "spec": {"source": {"uri": "s3://bucket/"}, "cache": cache}})
 
 
@@ -165,21 +178,52 @@ def test_the_models_hold_the_same_bounds_as_the_crds(spec: dict[str, Any]) -> No
         Dataset.model_validate({"metadata": {"name": "a"}, "spec": spec})
 
 
-@pytest.mark.parametrize("neighbours", ["On", False, ["Off"]])
-def test_whether_nodes_give_each_other_a_dataset_is_one_of_two_words(neighbours: object) -> None:
+@pytest.mark.parametrize("spelling", ["peers", "neighbours"])
+@pytest.mark.parametrize("peers", ["On", False, ["Off"]])
+def test_whether_nodes_give_each_other_a_dataset_is_one_of_two_words(spelling: str, peers: object) -> None:
     with pytest.raises(ValidationError):
         Dataset.model_validate(
             {
                 "metadata": {"name": "a"},
-                "spec": {"source": {"uri": "s3://bucket/"}, "warm": {"neighbours": neighbours}},
+                "spec": {"source": {"uri": "s3://bucket/"}, "warm": {spelling: peers}},
             }
         )
 
 
-@pytest.mark.parametrize("neighbours", [[], ["On"], [False], "Off", ["Auto", "Off", "Auto"]])
-def test_a_class_allows_some_of_these_two_words(neighbours: object) -> None:
+@pytest.mark.parametrize("spelling", ["peers", "neighbours"])
+@pytest.mark.parametrize("peers", [[], ["On"], [False], "Off", ["Auto", "Off", "Auto"]])
+def test_a_class_allows_some_of_these_two_words(spelling: str, peers: object) -> None:
     with pytest.raises(ValidationError):
-        DatasetClass.model_validate({"metadata": {"name": "a"}, "spec": {"warm": {"neighbours": neighbours}}})
+        DatasetClass.model_validate({"metadata": {"name": "a"}, "spec": {"warm": {spelling: peers}}})
+
+
+@pytest.mark.parametrize(
+    ("warm", "peers"),
+    [({"peers": "Off"}, "Off"), ({"neighbours": "Off"}, "Off"), ({"peers": "Off", "neighbours": "Auto"}, "Off")],
+)
+def test_a_dataset_may_name_peers_as_the_previous_release_does(warm: dict[str, str], peers: str) -> None:
+    read = Dataset.model_validate({"metadata": {"name": "a"}, "spec": {"source": {"uri": "s3://b/"}, "warm": warm}})
+    assert (read.spec.warm.peers, read.spec.warm.model_fields_set) == (peers, {"peers"})
+
+
+@pytest.mark.parametrize(
+    ("warm", "peers"),
+    [
+        ({"peers": ["Off"]}, ("Off",)),
+        ({"neighbours": ["Off"]}, ("Off",)),
+        ({"peers": ["Off"], "neighbours": ["Auto", "Off"]}, ("Off",)),
+        ({}, ("Auto", "Off")),
+    ],
+)
+def test_a_class_may_name_peers_as_the_previous_release_does(warm: dict[str, Any], peers: tuple[str, ...]) -> None:
+    read = DatasetClass.model_validate({"metadata": {"name": "a"}, "spec": {"warm": warm}})
+    assert read.spec.warm.peers == peers
+
+
+@pytest.mark.parametrize("kind", [Dataset, DatasetClass])
+def test_the_api_server_stores_both_names_of_peers_and_adds_neither(kind: type[Resource]) -> None:
+    fields = open_api_schema(kind)["properties"]["spec"]["properties"]["warm"]["properties"]
+    assert all("default" not in fields[name] for name in ("peers", "neighbours"))
 
 
 @pytest.mark.parametrize(
@@ -191,7 +235,7 @@ def test_a_class_allows_some_of_these_two_words(neighbours: object) -> None:
         ({"warm": {"deadline": {"daily": "08:00", "timeZone": ".."}}}, "'..' is not the name of a time zone"),
     ],
 )
-def test_wrong_words_are_told_with_what_to_write(spec: dict[str, Any], sentence: str) -> None:
+def test_errors_of_wrong_values_name_a_right_one(spec: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValidationError, match=re.escape(sentence)):
         Dataset.model_validate({"metadata": {"name": "a"}, "spec": {"source": {"uri": "s3://bucket/"}} | spec})
 
@@ -206,6 +250,20 @@ def test_a_node_reads_entries_from_before_any_bound() -> None:
     assert len(cache.spec.datasets[0].source.include) == 200
     assert cache.status.datasets[0].error is not None
     assert len(cache.status.datasets[0].error.message) == 1024
+
+
+def test_a_status_from_before_any_bound_is_read_with_its_texts_and_lists_cut() -> None:
+    row = {"namespace": "n", "name": "d", "uid": "u", "retained": ["e" * 300] * 1200, "version": "half \udc80"}
+    mount = {"volumeId": "v", "datasetNamespace": "n", "dataset": "d" * 900_000}
+    status = {"address": "a" * 900, "datasets": [row], "mounts": [mount]}
+    read = NodeCache.model_validate({"metadata": {"name": "a"}, "status": status}).status
+    assert (len(read.address), len(read.mounts[0].dataset), read.datasets[0].version) == (300, 253, "half ?")
+    assert [len(version) for version in read.datasets[0].retained] == [253] * 1000
+
+
+def test_a_status_that_is_wrong_otherwise_is_refused() -> None:
+    with pytest.raises(ValidationError, match="namespace"):
+        NodeCache.model_validate({"metadata": {"name": "a"}, "status": {"datasets": [{"name": "d" * 900, "uid": "u"}]}})
 
 
 def test_a_node_cache_of_a_thousand_datasets_is_less_than_a_megabyte() -> None:
@@ -234,7 +292,7 @@ def test_a_node_cache_of_a_thousand_datasets_is_less_than_a_megabyte() -> None:
         crd(NodeCache)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"][part]
         for part in ("spec", "status")
     ]
-    # As a map each field of each row would be named once more in managedFields.
+    # A map would repeat each field of each row in managedFields.
     assert {part["properties"]["datasets"]["x-kubernetes-list-type"] for part in lists} == {"atomic"}
 
 

@@ -1,4 +1,4 @@
-"""How the CLI finds a mount of this machine, and what it makes of its answers."""
+"""Queries to a mount on this machine."""
 
 import json
 import socket
@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from stoker_api.mount_figures import MountFigures
-from stoker_api.mount_places import FIGURES_SOCKET, MOUNT_SPEC
-from stoker_api.node_workload import NodeWorkload
+from stoker_api.node_caches.mount_places import FIGURES_SOCKET, MOUNT_SPEC
+from stoker_api.node_caches.node_answer import MountFigures
+from stoker_api.node_caches.node_workload import NodeWorkload
 from stoker_cli.errors import CliError
-from stoker_cli.local_mounts import LocalMount
+from stoker_cli.local.local_mounts import LocalMount
 from stoker_cli.main import main
 
 SEEN = MountFigures(folder="/data", workloads=(NodeWorkload(pod="mount/data", phase="Training", epoch=3),))
@@ -22,7 +22,7 @@ SEEN = MountFigures(folder="/data", workloads=(NodeWorkload(pod="mount/data", ph
 
 @contextmanager
 def mounted(runs: Path, answer: bytes) -> Iterator[Path]:
-    """Answer one question about a mount at /data."""
+    """Answer one query to a mount at /data."""
     folder = runs / "one"
     folder.mkdir(parents=True)
     (folder / MOUNT_SPEC).write_text(json.dumps({"folder": "/data"}))
@@ -54,8 +54,8 @@ def test_the_readers_of_a_mount_are_shown_as_workloads(runs: Path) -> None:
     assert {"node": "here", "pod": "/data", "phase": "Training", "epoch": 3}.items() <= row.items()
 
 
-def test_a_mount_that_nobody_looks_at_says_what_to_do(runs: Path) -> None:
-    unseen = MountFigures(folder="/data", unseen="it was mounted without --observe, so nobody looks at who reads it.")
+def test_an_unobserved_mount_is_an_error_with_the_reason(runs: Path) -> None:
+    unseen = MountFigures(folder="/data", unseen="it was mounted without --observe, so its readers are not observed.")
     with mounted(runs, json.dumps(unseen.wire()).encode()):
         mount = LocalMount(Path("/data"), runs)
         figures = mount.figures()
@@ -64,17 +64,17 @@ def test_a_mount_that_nobody_looks_at_says_what_to_do(runs: Path) -> None:
 
 
 @pytest.mark.parametrize("answer", [b"no", b"[]", b'{"error": "what?"}', b'{"folder": 7}', b"[" * 100_000])
-def test_an_answer_of_something_else_is_a_sentence(runs: Path, answer: bytes) -> None:
+def test_an_invalid_answer_of_a_mount_is_an_error(runs: Path, answer: bytes) -> None:
     with mounted(runs, answer), pytest.raises(CliError, match="The mount at /data"):
         LocalMount(Path("/data"), runs).figures()
 
 
-def test_where_nothing_is_mounted_that_is_said(runs: Path) -> None:
-    with pytest.raises(CliError, match="No stoker mount of yours is at /nothing"):
+def test_a_folder_without_a_mount_is_an_error(runs: Path) -> None:
+    with pytest.raises(CliError, match="No stoker mount of this user at /nothing"):
         LocalMount(Path("/nothing"), runs)
 
 
-def test_a_mount_whose_processes_are_gone_is_said_not_to_answer(runs: Path) -> None:
+def test_a_mount_without_processes_does_not_answer(runs: Path) -> None:
     folder = runs / "one"
     folder.mkdir(parents=True)
     (folder / MOUNT_SPEC).write_text(json.dumps({"folder": "/data"}))
@@ -82,7 +82,7 @@ def test_a_mount_whose_processes_are_gone_is_said_not_to_answer(runs: Path) -> N
         LocalMount(Path("/data"), runs).figures()
 
 
-def test_explain_wants_a_file_a_pod_or_a_mount() -> None:
+def test_explain_needs_a_file_a_pod_or_a_mount() -> None:
     shown = CliRunner().invoke(main, ["tuning", "explain"])
     assert shown.exit_code == 2
     assert "Name a FILE with a PATH, a POD, or a --mount." in shown.output

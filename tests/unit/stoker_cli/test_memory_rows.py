@@ -1,22 +1,15 @@
-"""What `stoker status` and `stoker nodes` say of memory, of nodes by name, and of CPUs."""
+"""Memory, named nodes and CPUs in `stoker status` and `stoker nodes`."""
 
-from typing import Any
-
-from stoker_api.dataset import Dataset
-from stoker_api.nodecache import NodeCache
+from stoker_api.datasets.dataset import Dataset
 from stoker_cli import rows
+from tests.unit.stoker_cli.builders import condition, node_cache
 
 
-def _condition(kind: str, status: str, message: str) -> dict[str, Any]:
-    since = {"reason": "R", "lastTransitionTime": "2026-11-23T00:00:00Z"}
-    return {"type": kind, "status": status, "message": message} | since
-
-
-def test_what_is_in_memory_and_which_names_are_none_are_lines_of_a_dataset() -> None:
+def test_memory_and_unknown_nodes_are_lines_of_a_dataset() -> None:
     conditions = [
-        _condition("NodesFound", "False", "z is no node"),
-        _condition("MemoryPinned", "True", "all of it"),
-        _condition("Warm", "True", "w"),
+        condition("NodesFound", "False", "z is no node"),
+        condition("MemoryPinned", "True", "all of it"),
+        condition("Warm", "True", "w"),
     ]
     dataset = Dataset.model_validate(
         {
@@ -28,17 +21,13 @@ def test_what_is_in_memory_and_which_names_are_none_are_lines_of_a_dataset() -> 
     assert rows.memory_lines(dataset) == ["NodesFound: z is no node", "MemoryPinned: all of it"]
 
 
-def _node(name: str, **status: Any) -> NodeCache:
-    return NodeCache.model_validate({"metadata": {"name": name}, "status": status})
-
-
-def test_a_node_that_lets_memory_be_pinned_or_lacks_cpus_has_a_line() -> None:
+def test_a_node_with_pinned_memory_or_unusable_cpus_has_a_line() -> None:
     caches = [
-        _node("a", memory={"allowedBytes": 2**30, "pinnedBytes": 2**29}, cpus="CPUs 0-3, all that can be used"),
-        _node("b", cpus="CPUs 1, of those that were asked for; CPUs 9 cannot be used here"),
-        _node("c"),
+        node_cache("a", memory={"allowedBytes": 2**30, "pinnedBytes": 2**29}, cpus="CPUs 0-3, all that can be used"),
+        node_cache("b", cpus="CPUs 1, of those that were asked for; CPUs 9 cannot be used here"),
+        node_cache("c"),
     ]
     assert rows.memory_of_nodes(caches) == [
-        "a: 512.0 MiB of 1.0 GiB of its memory are pinned",
+        "a: 512.0 MiB of 1.0 GiB of memory pinned",
         "b: CPUs 1, of those that were asked for; CPUs 9 cannot be used here",
     ]

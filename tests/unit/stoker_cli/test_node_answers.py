@@ -1,23 +1,22 @@
-"""Each node is asked itself by `stoker status --nodes`; what does not answer is a row that says why."""
+"""Direct queries of `stoker status --nodes`."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from stoker_api.dataset import Dataset
-from stoker_api.node_answer import NodeAnswer
-from stoker_api.nodecache import NodeCache
-from stoker_cli import node_status
-from stoker_cli.cluster import Target
+from stoker_api.datasets.dataset import Dataset
+from stoker_api.node_caches.node_answer import NodeAnswer
+from stoker_api.node_caches.nodecache import NodeCache
 from stoker_cli.errors import UNREACHABLE
 from stoker_cli.main import main
-from stoker_cli.node_answers import AT_ONCE, AskedNode, ask_nodes, by_node
+from stoker_cli.nodes import node_answers as node_status
+from stoker_cli.nodes.node_answers import AT_ONCE, NodeQueryResult, by_node, query_nodes
 from stoker_kube.errors import Forbidden, NotFound, Unavailable
+from tests.unit.stoker_cli.builders import connect_to, node_cache
 
 DIGITS = {"namespace": "vision", "name": "digits", "uid": "u1", "phase": "Warm", "bytes": 100, "warmBytes": 100}
 
@@ -34,14 +33,14 @@ def answer(node: str, *datasets: dict[str, Any]) -> NodeAnswer:
 
 
 class AnsweringNodes:
-    """A cluster whose sidecars answer so, raise so, or say nothing (None), by node."""
+    """A cluster with the answers, errors or silence (None) of sidecars by node."""
 
     namespace = "vision"
 
     def __init__(self, **answers: NodeAnswer | Exception | None) -> None:
         self.answers = answers
         self.pods: list[dict[str, Any]] = [pod(node) for node in answers]
-        self.caches = [NodeCache.model_validate({"metadata": {"name": node}}) for node in answers]
+        self.caches = [node_cache(node) for node in answers]
         self.asked: list[str] = []
         self.at_once = self.most = 0
 
@@ -55,7 +54,7 @@ class AnsweringNodes:
     async def sidecars(self) -> Sequence[dict[str, Any]]:
         return self.pods
 
-    async def ask_node(self, asked: Mapping[str, Any], query: str) -> NodeAnswer:
+    async def query_node(self, asked: Mapping[str, Any], query: str) -> NodeAnswer:
         self.asked.append(query)
         self.at_once += 1
         self.most = max(self.most, self.at_once)
@@ -72,17 +71,17 @@ class AnsweringNodes:
             self.at_once -= 1
 
 
-def test_pods_that_a_node_has_forgotten_are_counted_in_its_row() -> None:
-    row = AskedNode("a", answer("a").model_copy(update={"ended_left_out": 3})).row()
-    assert row[-1] == "ok; 3 pods that ended were left out within their hour"
+def test_omitted_pods_of_a_node_are_counted_in_its_row() -> None:
+    row = NodeQueryResult("a", answer("a").model_copy(update={"ended_left_out": 3})).row()
+    assert row[-1] == "ok; 3 pods that ended in the last hour omitted"
 
 
 async def troubles(**answers: NodeAnswer | Exception | None) -> dict[str, str]:
-    nodes = await ask_nodes(AnsweringNodes(**answers), "", 0.05, lambda done, of: None)
+    nodes = await query_nodes(AnsweringNodes(**answers), "", 0.05, lambda done, of: None)
     return {one.node: one.trouble for one in nodes}
 
 
-async def test_what_does_not_answer_says_why_and_keeps_nobody_else() -> None:
+async def test_a_failed_query_has_a_reason_and_delays_no_other_node() -> None:
     told = await troubles(
         a=answer("a"),
         gone=NotFound(404, "NotFound", "x"),
@@ -94,27 +93,27 @@ async def test_what_does_not_answer_says_why_and_keeps_nobody_else() -> None:
     )
     assert told == {
         "a": "",
-        "gone": "its sidecar is of a version that cannot be asked, or has just gone",
-        "silent": "its sidecar did not answer within 0.05 s",
-        "locked": "you may not ask it: that takes get and create of pods/portforward there",
+        "gone": "the sidecar pod is gone, or too old for --nodes",
+        "silent": "no answer within 0.05 s (--node-timeout)",
+        "locked": "forbidden: needs get and create on pods/portforward in its namespace",
         "down": "dial tcp 10.0.0.1: refused?[2J",
-        "odd": "its sidecar answered what is no answer: is it of another version?",
-        "liar": "the answer is of another node",
+        "odd": "invalid answer: the sidecar may have another version",
+        "liar": "the answer is from another node",
     }
 
 
 async def test_a_node_without_a_sidecar_is_a_row_too() -> None:
     nodes = AnsweringNodes(a=answer("a"), b=answer("b"))
     nodes.pods = nodes.pods[:1]
-    found = {one.node: one.trouble for one in await ask_nodes(nodes, "", 1.0, lambda done, of: None)}
+    found = {one.node: one.trouble for one in await query_nodes(nodes, "", 1.0, lambda done, of: None)}
     assert found["a"] == ""
-    assert "no sidecar runs there" in found["b"]
+    assert "no sidecar pod" in found["b"]
 
 
-async def test_so_many_are_asked_at_once_and_no_more() -> None:
+async def test_concurrent_queries_are_limited() -> None:
     nodes = AnsweringNodes(**{f"n{number}": answer(f"n{number}") for number in range(3 * AT_ONCE)})
     seen: list[tuple[int, int]] = []
-    await ask_nodes(nodes, "", 60.0, lambda done, of: seen.append((done, of)))
+    await query_nodes(nodes, "", 60.0, lambda done, of: seen.append((done, of)))
     assert nodes.most == AT_ONCE
     assert seen[-1] == (3 * AT_ONCE, 3 * AT_ONCE)
 
@@ -128,11 +127,7 @@ def test_at_an_upgrade_the_sidecar_that_is_ready_is_asked() -> None:
 def nodes(monkeypatch: pytest.MonkeyPatch) -> AnsweringNodes:
     known = AnsweringNodes(a=answer("a", DIGITS), b=answer("b"), c=NotFound(404, "NotFound", "x"))
 
-    @asynccontextmanager
-    async def connect(_: Target) -> AsyncIterator[AnsweringNodes]:
-        yield known
-
-    monkeypatch.setattr(node_status, "connect", connect)
+    connect_to(monkeypatch, known, node_status)
     return known
 
 
@@ -145,14 +140,14 @@ def test_each_node_is_a_line(nodes: AnsweringNodes) -> None:
     lines = result.stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["NODE", "a", "b", "c"]
     assert lines[1].split()[-1] == "ok"
-    assert "cannot be asked" in lines[3]
+    assert "too old for --nodes" in lines[3]
     assert "2 of 3 nodes answered" in result.stderr
 
 
-def test_of_one_dataset_nodes_that_do_not_have_it_are_counted(nodes: AnsweringNodes) -> None:
+def test_nodes_without_the_dataset_are_counted(nodes: AnsweringNodes) -> None:
     result = stoker("digits")
     assert [line.split()[0] for line in result.stdout.splitlines()] == ["NODE", "a", "c"]
-    assert "2 of 3 nodes answered; 1 do not have it." in result.stderr
+    assert "2 of 3 nodes answered; 1 without the Dataset." in result.stderr
     assert set(nodes.asked) == {"dataset=vision%2Fdigits"}
 
 
@@ -163,7 +158,7 @@ def test_the_json_has_every_node(nodes: AnsweringNodes) -> None:
     assert told[2]["status"] is None
 
 
-def test_where_no_node_answers_the_command_fails(nodes: AnsweringNodes) -> None:
+def test_the_command_fails_if_no_node_answers(nodes: AnsweringNodes) -> None:
     nodes.answers = dict.fromkeys(nodes.answers, Unavailable(0, "x", "no route"))
     result = stoker()
     assert result.exit_code == UNREACHABLE

@@ -1,4 +1,4 @@
-"""What all commands of the cluster refuse alike."""
+"""Errors that all commands share."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from stoker_cli.main import main
 
 @pytest.fixture
 def kubeconfig(tmp_path: Path) -> Path:
-    """Write one of a cluster that is not there."""
+    """Write a kubeconfig of an unreachable cluster."""
     config = {
         "current-context": "c",
         "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}],
@@ -25,6 +25,6 @@ def kubeconfig(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "words", [["warm", "d\udcff"], ["why", "d\udcff"], ["status", "d\udcff"], ["pause", "d\udcff"]]
 )
-def test_a_name_that_is_no_text_is_refused_with_a_sentence(kubeconfig: Path, words: list[str]) -> None:
+def test_a_name_that_is_not_utf8_is_an_error(kubeconfig: Path, words: list[str]) -> None:
     done = CliRunner().invoke(main, ["--kubeconfig", str(kubeconfig), *words])
-    assert (done.exit_code, done.output) == (2, "stoker: 'd\\udcff' is no UTF-8, and no name in a cluster is so.\n")
+    assert (done.exit_code, done.output) == (2, "stoker: 'd\\udcff' is not UTF-8. Kubernetes names are UTF-8.\n")

@@ -1,17 +1,16 @@
-"""What `stoker tuning plugins --nodes` shows of the plug-ins of a cluster's nodes."""
+"""The command `stoker tuning plugins --nodes`."""
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 from click.testing import CliRunner, Result
 
 from stoker_api.meta import ObjectMeta
-from stoker_api.nodecache import NodeCache, NodeCacheStatus, NodeOrderPlugin, NodePlugin
-from stoker_cli import tuning_plugins
-from stoker_cli.cluster import Target
+from stoker_api.node_caches.nodecache import NodeCache
+from stoker_api.node_caches.nodecache_status import NodeCacheStatus, NodeOrderPlugin, NodePlugin
 from stoker_cli.main import main
+from stoker_cli.tuning import plugins as tuning_plugins
+from tests.unit.stoker_cli.builders import connect_to
 
 CACHES = [
     NodeCache(
@@ -36,11 +35,7 @@ def caches(monkeypatch: pytest.MonkeyPatch) -> list[NodeCache]:
         async def node_caches(self) -> list[NodeCache]:
             return found
 
-    @asynccontextmanager
-    async def connect(_: Target) -> AsyncIterator[KnownNodes]:
-        yield KnownNodes()
-
-    monkeypatch.setattr(tuning_plugins, "connect", connect)
+    connect_to(monkeypatch, KnownNodes(), tuning_plugins)
     return found
 
 
@@ -49,7 +44,7 @@ def plugins(*words: str) -> Result:
 
 
 @pytest.mark.usefixtures("caches")
-def test_both_kinds_of_plug_ins_are_shown_by_node_with_what_is_wrong() -> None:
+def test_plug_ins_of_both_kinds_are_shown_by_node_with_errors() -> None:
     head, *lines = plugins().stdout.splitlines()
     assert head.split() == ["NODE", "KIND", "PLUGIN", "FROM", "RULES", "TEMPLATES", "WRONG"]
     assert [line.split()[:3] for line in lines] == [
@@ -61,17 +56,17 @@ def test_both_kinds_of_plug_ins_are_shown_by_node_with_what_is_wrong() -> None:
 
 
 @pytest.mark.usefixtures("caches")
-def test_scripts_get_the_rows_as_nodes_have_them() -> None:
+def test_json_has_the_rows_of_the_nodes() -> None:
     rows = json.loads(plugins("-o", "json").stdout)
     assert [(row["kind"], row["name"], row["message"]) for row in rows][1] == ("order", "numpy-legacy", "")
 
 
-def test_without_any_it_says_what_would_name_them(caches: list[NodeCache]) -> None:
+def test_without_plug_ins_the_message_names_the_setting(caches: list[NodeCache]) -> None:
     caches.clear()
     assert "sidecar.orderPlugins" in plugins().stderr
 
 
 @pytest.mark.usefixtures("caches")
-def test_a_file_is_for_plug_ins_that_are_installed_here() -> None:
+def test_nodes_exclude_a_file() -> None:
     refused = plugins("model.bin")
     assert (refused.exit_code, "leave FILE and --pod out" in refused.stderr) == (1, True)

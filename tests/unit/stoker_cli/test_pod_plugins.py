@@ -1,9 +1,10 @@
-"""Which rules of plug-ins `stoker tuning explain POD` counts: those that the pod's node has in force."""
+"""Plug-in rules in `stoker tuning explain POD`."""
 
 from stoker_api.meta import ObjectMeta
-from stoker_api.node_workload import NodeWorkload
-from stoker_api.nodecache import NodeCache, NodeCacheStatus, NodePlugin
-from stoker_cli.pod_rules import rules_in_use
+from stoker_api.node_caches.node_workload import NodeWorkload
+from stoker_api.node_caches.nodecache import NodeCache
+from stoker_api.node_caches.nodecache_status import NodeCacheStatus, NodePlugin
+from stoker_cli.tuning.pod_rules import rules_in_use
 from stoker_tuning.documents.plugin_documents import plugin_document
 from stoker_tuning.frameworks.answers import PluginAnswer
 from stoker_tuning.vocabulary import RuleLayer
@@ -21,18 +22,17 @@ def layers(cache: NodeCache, *installed: object) -> list[RuleLayer]:
     return [rule.origin.layer for rule in in_use.rules if rule.id == "shards"]
 
 
-def test_rules_that_a_node_has_in_force_count_in_the_layer_of_frameworks() -> None:
+def test_plug_in_rules_in_force_on_the_node_are_in_the_framework_layer() -> None:
     assert layers(node(NodePlugin(name="odd", rules=1)), ODD) == [RuleLayer.FRAMEWORK]
 
 
-def test_rules_that_are_installed_here_and_not_in_force_there_do_not_count() -> None:
+def test_installed_plug_in_rules_not_in_force_on_the_node_are_ignored() -> None:
     assert layers(node(), ODD) == []
     assert layers(node(NodePlugin(name="odd", rules=1, message="it hangs")), ODD) == []
 
 
-def test_rules_that_are_not_installed_here_are_told() -> None:
+def test_plug_in_rules_that_are_not_installed_here_are_a_note() -> None:
     (in_use,) = rules_in_use(node(NodePlugin(name="odd", package="stoker-odd 1", rules=2)), ROW, {})
     assert in_use.notes == (
-        "2 rules of the plug-in odd (stoker-odd 1) count there and are not in this: "
-        "install its package here, and ask with --plugins.",
+        "2 rules of the plug-in odd are not included. Install stoker-odd 1 here, and use --plugins.",
     )

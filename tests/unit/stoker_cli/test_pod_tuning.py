@@ -1,17 +1,16 @@
-"""What `stoker tuning explain POD` says: by the TuningProfiles that are in force for the pod's Datasets on its node."""
+"""The command `stoker tuning explain POD` with TuningProfiles."""
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from stoker_api.nodecache import NodeCache
-from stoker_cli import tuning
-from stoker_cli.cluster import Target
+from stoker_api.node_caches.nodecache import NodeCache
+from stoker_cli.errors import NodesRefusedError
 from stoker_cli.main import main
+from stoker_cli.tuning import command
+from tests.unit.stoker_cli.builders import connect_to
 
 DEEP = {"type": "prefetch", "target": "dataset", "parameters": {"prefetch_depth": 77}}
 SPEC: dict[str, Any] = {"rules": [{"id": "deep", "actions": [DEEP]}]}
@@ -19,7 +18,7 @@ PLACE = {"type": "cache", "target": "dataset", "parameters": {"cache_place": "me
 
 
 class PodCluster:
-    """A cluster with one node and one pod, whose Datasets have the tunings that are told."""
+    """A cluster with one node and one pod, whose Datasets have ``tunings``."""
 
     def __init__(self) -> None:
         self.tunings: list[dict[str, Any]] = [{"profile": "fast"}]
@@ -28,8 +27,19 @@ class PodCluster:
         self.annotations: dict[str, str] = {}
         self.row: dict[str, Any] = {}
         self.status: dict[str, Any] = {}
+        self.refused = False
+
+    async def workload_caches(self, namespace: str) -> list[NodeCache]:
+        (cache,) = await self._known()
+        status = cache.status.model_copy(update={"tuning_profiles": ()})
+        return [NodeCache(metadata=cache.metadata, status=status)]
 
     async def node_caches(self) -> list[NodeCache]:
+        if self.refused:
+            raise NodesRefusedError("You may not read NodeCaches.")
+        return await self._known()
+
+    async def _known(self) -> list[NodeCache]:
         datasets = [
             {"namespace": "vision", "name": f"d{number}", "uid": f"u{number}", "source": {"uri": "s3://b"}, "tuning": t}
             for number, t in enumerate(self.tunings)
@@ -52,12 +62,14 @@ def profile(spec: dict[str, Any], generation: int = 2) -> dict[str, Any]:
 def cluster(monkeypatch: pytest.MonkeyPatch) -> PodCluster:
     made = PodCluster()
 
-    @asynccontextmanager
-    async def connect(_: Target) -> AsyncIterator[PodCluster]:
-        yield made
-
-    monkeypatch.setattr(tuning, "connect", connect)
+    connect_to(monkeypatch, made, command)
     return made
+
+
+def test_without_access_to_nodecaches_the_built_in_rules_are_explained_with_a_note(cluster: PodCluster) -> None:
+    cluster.refused = True
+    found = explained()
+    assert "are unknown" in found["notes"][0]
 
 
 def explained(*words: str) -> dict[str, Any]:
@@ -66,7 +78,7 @@ def explained(*words: str) -> dict[str, Any]:
     return dict(json.loads(result.stdout))
 
 
-def test_the_profile_that_the_node_was_told_of_is_explained(cluster: PodCluster) -> None:
+def test_the_profile_in_the_nodecache_is_explained(cluster: PodCluster) -> None:
     found = explained()
 
     assert (found["values"]["prefetch_depth"]["value"], found["values"]["prefetch_depth"]["rule"]) == (77, "deep")
@@ -74,15 +86,15 @@ def test_the_profile_that_the_node_was_told_of_is_explained(cluster: PodCluster)
     assert (found["notes"], found["datasets"], found["others"]) == ([], ["vision/d0"], [])
 
 
-def test_the_words_say_whose_rules_they_are(cluster: PodCluster) -> None:
+def test_the_text_names_the_origin_of_the_rules(cluster: PodCluster) -> None:
     cluster.says = []
     words = CliRunner().invoke(main, ["tuning", "explain", "vision/a"]).stdout
 
-    assert "It reads vision/d0; by the rules of TuningProfile fast and the built-in ones:" in words
-    assert "This is generation 2; by what the node says, none of it is in force." in words
+    assert "Datasets: vision/d0. By the rules of TuningProfile fast and the built-in ones:" in words
+    assert "This is generation 2; the node applies no generation." in words
 
 
-def test_datasets_with_other_rules_are_explained_by_themselves(cluster: PodCluster) -> None:
+def test_datasets_with_different_rules_are_explained_separately(cluster: PodCluster) -> None:
     cluster.tunings = [{"profile": "fast"}, {}, {"profile": "fast"}]
     found = explained()
 
@@ -91,28 +103,26 @@ def test_datasets_with_other_rules_are_explained_by_themselves(cluster: PodClust
     assert "deep" not in found["others"][0]["rules"]
 
 
-def test_a_profile_that_is_not_there_is_told_and_the_built_in_rules_explained(cluster: PodCluster) -> None:
+def test_a_missing_profile_is_a_note_and_the_built_in_rules_are_explained(cluster: PodCluster) -> None:
     cluster.profiles = {}
     found = explained()
 
     assert found["rulesOf"] == "the built-in rules"
-    assert "TuningProfile fast is not there, or you may not read it" in found["notes"][0]
+    assert "TuningProfile fast is not included: it does not exist" in found["notes"][0]
 
 
-def test_a_profile_that_the_node_has_an_earlier_state_of_is_told(cluster: PodCluster) -> None:
+def test_an_older_generation_in_force_is_a_note(cluster: PodCluster) -> None:
     cluster.says = [{"profile": "fast", "generation": 1, "message": "generation 2 cannot be read"}]
 
-    assert explained()["notes"] == [
-        "This is generation 2; by what the node says, generation 1 is in force: generation 2 cannot be read"
-    ]
+    assert explained()["notes"] == ["This is generation 2; the node applies generation 1: generation 2 cannot be read"]
 
 
-def test_a_profile_that_cannot_be_read_is_told(cluster: PodCluster) -> None:
+def test_an_invalid_profile_is_a_note(cluster: PodCluster) -> None:
     cluster.profiles = {"fast": profile({"rules": [{"id": "deep", "actions": [{"type": "prefech"}]}]})}
     found = explained()
 
     assert found["rulesOf"] == "the built-in rules"
-    assert "TuningProfile fast cannot be read" in found["notes"][-1]
+    assert "TuningProfile fast is invalid" in found["notes"][-1]
 
 
 def test_the_level_of_the_dataset_counts_after_the_profiles_rules(cluster: PodCluster) -> None:
@@ -120,10 +130,10 @@ def test_the_level_of_the_dataset_counts_after_the_profiles_rules(cluster: PodCl
     found = explained()
 
     assert (found["values"]["level"]["value"], found["values"]["level"]["rule"]) == ("Maximum", "level")
-    assert found["notes"] == ["Its DatasetClass allows the level Balanced at most."]
+    assert found["notes"] == ["The DatasetClass allows at most the level Balanced."]
 
 
-def test_knobs_that_nothing_turns_are_named(cluster: PodCluster) -> None:
+def test_knobs_that_are_not_applied_are_named(cluster: PodCluster) -> None:
     cluster.profiles = {"fast": profile({"rules": [{"id": "small", "actions": [PLACE]}]})}
 
     assert "cache_place" in explained()["notTurned"]
@@ -132,11 +142,11 @@ def test_knobs_that_nothing_turns_are_named(cluster: PodCluster) -> None:
 @pytest.mark.parametrize(
     ("tunings", "annotations", "note"),
     [
-        ({"enabled": False}, {}, "Nothing of this is turned: tuning is off for it."),
-        ({}, {"stoker.dev/tuning": "Off"}, "Nothing of this is turned: tuning is off on n."),
+        ({"enabled": False}, {}, "These values are not applied: tuning is off for the Dataset."),
+        ({}, {"stoker.dev/tuning": "Off"}, "These values are not applied: tuning is off on n."),
     ],
 )
-def test_where_tuning_is_off_it_says_so(
+def test_disabled_tuning_is_a_note(
     cluster: PodCluster, tunings: dict[str, Any], annotations: dict[str, str], note: str
 ) -> None:
     cluster.tunings, cluster.annotations = [tunings], annotations
@@ -185,7 +195,7 @@ def test_the_measured_rate_of_its_dataset_is_its_bandwidth(
         ({"environments": [{"name": "lab", "settings": {"level": "Maximum"}}]}, {"environment": "lab"}, "Maximum"),
     ],
 )
-def test_the_environment_of_the_cluster_counts_where_the_profile_names_none(
+def test_the_cluster_environment_applies_without_one_in_the_profile(
     cluster: PodCluster, own: dict[str, Any], told: dict[str, Any], level: str | None
 ) -> None:
     cluster.profiles["fast"] = profile(SPEC | own)
@@ -193,4 +203,4 @@ def test_the_environment_of_the_cluster_counts_where_the_profile_names_none(
     found = explained()
     by_environment = "environment" in str(found["values"]["level"])
     assert (found["values"]["level"]["value"] if by_environment else None) == level
-    assert any("is not known here" in note for note in found["notes"]) is (told == {"environment": "lab"} and not own)
+    assert any("is unknown here" in note for note in found["notes"]) is (told == {"environment": "lab"} and not own)

@@ -1,9 +1,7 @@
-"""What `stoker profile` takes, refuses and shows; its runs are tried on real mounts elsewhere."""
+"""The command `stoker profile`. Integration tests cover its runs on real mounts."""
 
 import json
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,20 +9,20 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from stoker_api.nodecache import NodeCache
-from stoker_cli import profile as command
-from stoker_cli import profile_live
-from stoker_cli.cluster import Target
+from stoker_api.node_caches.nodecache import NodeCache
 from stoker_cli.errors import CliError
 from stoker_cli.main import main
 from stoker_cli.output import console
-from stoker_cli.profile_picture import draw_profile
-from stoker_cli.profile_result import Profile
-from stoker_cli.profile_view import profile_view
-from stoker_cli.profiled_command import ProfiledCommand, filled
-from stoker_cli.profiled_mounts import GivenMount, fetch_rate, read_through
+from stoker_cli.profile import command as command
+from stoker_cli.profile import live as profile_live
+from stoker_cli.profile.picture import draw_profile
+from stoker_cli.profile.profiled_command import ProfiledCommand, filled
+from stoker_cli.profile.profiled_mounts import ExistingMount, fetch_rate, read_through
+from stoker_cli.profile.result import Profile
+from stoker_cli.profile.view import profile_view
 from stoker_tuning.profiling.epoch_split import EpochSplit, ProfiledRun, RunFigures
 from stoker_tuning.profiling.predictions import InputPipeline
+from tests.unit.stoker_cli.builders import connect_to, node_cache
 
 RESNET = {"pod": "vision/resnet-0", "uid": "u0", "job": "resnet", "itemsPerSecond": 1000, "stallPercent": 40}
 ROWS: list[dict[str, Any]] = [
@@ -55,18 +53,14 @@ FOUND = Profile(
 @pytest.fixture(autouse=True)
 def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     class KnownCluster:
-        async def node_caches(self) -> list[NodeCache]:
+        async def workload_caches(self, namespace: str) -> list[NodeCache]:
             status = {"workloads": ROWS, "mounts": [MOUNT]}
-            return [NodeCache.model_validate({"metadata": {"name": "node-1"}, "status": status})]
-
-    @asynccontextmanager
-    async def connect(_: Target) -> AsyncIterator[KnownCluster]:
-        yield KnownCluster()
+            return [node_cache("node-1", **status)]
 
     async def no_time(_: float) -> None:
         return
 
-    monkeypatch.setattr(command, "connect", connect)
+    connect_to(monkeypatch, KnownCluster(), command)
     monkeypatch.setattr(profile_live, "pause", no_time)
 
 
@@ -86,15 +80,15 @@ def shares(found: dict[str, Any]) -> list[int]:
 
 
 @pytest.mark.parametrize("subject", ["resnet-0", "pod/resnet-0", "resnet", "job/resnet", "tj/resnet"])
-def test_a_job_or_pod_is_split_by_what_its_node_says(subject: str) -> None:
+def test_a_job_or_pod_is_split_by_the_figures_of_its_node(subject: str) -> None:
     assert shares(live(subject)) == [60, 10, 30]
 
 
-def test_the_stall_of_a_pod_whose_data_is_whole_is_preparation() -> None:
+def test_the_stall_of_a_pod_with_complete_data_is_preparation() -> None:
     assert shares(live("warm-0")) == [80, 20, 0]
 
 
-def test_a_live_prediction_has_items_a_second() -> None:
+def test_a_live_prediction_has_items_per_second() -> None:
     (warm,) = (one for one in live("resnet-0")["predictions"] if one["change"] == "data warm")
     assert warm["itemsPerSecond"] == pytest.approx(1000 / 0.7)
 
@@ -102,30 +96,30 @@ def test_a_live_prediction_has_items_a_second() -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("nobody",), 3, "No node knows of nobody"),
-        (("new-0",), 1, "A program can tell it by itself"),
-        (("dataset/x",), 1, "say POD, pod/NAME"),
-        ((), 2, "say whom to look at"),
-        (("s3://b/p",), 2, "add -- COMMAND"),
-        (("resnet-0", "--", "true"), 2, "is no URL of data"),
-        (("--", "true"), 2, "needs its data"),
-        (("s3://b/p", "--runs", "warm", "--", "true"), 2, "of synthetic, cached, cold"),
-        (("s3://b/p", "--runs", "cold", "--", "true"), 2, "cached is always one of them"),
-        (("s3://b/p", "--runs", "synthetic,cached", "--", "true"), 2, "one needs the other"),
+        (("nobody",), 3, "No node reports nobody"),
+        (("new-0",), 1, "let the program report its waits"),
+        (("dataset/x",), 1, "Use POD, pod/NAME"),
+        ((), 2, "Use one of POD"),
+        (("s3://b/p",), 2, "Add -- COMMAND"),
+        (("resnet-0", "--", "true"), 2, "is not a data URL"),
+        (("--", "true"), 2, "COMMAND needs either"),
+        (("s3://b/p", "--runs", "warm", "--", "true"), 2, "use synthetic, cached or cold"),
+        (("s3://b/p", "--runs", "cold", "--", "true"), 2, "cached is missing"),
+        (("s3://b/p", "--runs", "synthetic,cached", "--", "true"), 2, "need each other"),
         (("resnet-0", "--for", "soon"), 2, "--for"),
-        (("resnet-0", "--for", "0s"), 2, "say how long"),
+        (("resnet-0", "--for", "0s"), 2, "must be positive"),
     ],
 )
-def test_what_is_wrong_is_refused_with_what_to_do(words: tuple[str, ...], code: int, said: str) -> None:
+def test_wrong_usage_is_an_error_with_the_remedy(words: tuple[str, ...], code: int, said: str) -> None:
     result = stoker(*words)
     assert (result.exit_code, said in result.output) == (code, True), result.output
 
 
-def test_help_names_the_command_behind_dashes() -> None:
+def test_help_shows_the_command_after_dashes() -> None:
     assert "[-- COMMAND...]" in stoker("--help").output.splitlines()[0]
 
 
-def test_a_command_is_given_its_data() -> None:
+def test_a_command_gets_its_data_folder() -> None:
     assert filled(["train", "--data={data}", "x"], Path("/d")) == ["train", "--data=/d", "x"]
 
 
@@ -141,12 +135,12 @@ def test_a_command_that_reports_nothing_is_measured_by_its_duration(tmp_path: Pa
     assert found.seconds > 0
 
 
-def test_a_command_is_ended_after_its_first_epoch_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_with_first_epoch_a_command_ends_after_it(tmp_path: Path) -> None:
     program = TRAINING + "\nimport time\ntime.sleep(600)"
     assert ProfiledCommand([sys.executable, "-c", program], {}, first_epoch=True).run(tmp_path).items == 24
 
 
-def test_a_line_that_does_not_count_is_told(tmp_path: Path) -> None:
+def test_an_invalid_report_is_a_note(tmp_path: Path) -> None:
     made = ProfiledCommand([sys.executable, "-c", TRAINING.replace("batch_size=8", "batch_size=0")], {})
     made.run(tmp_path)
     assert "'batch_size'" in made.refused
@@ -154,21 +148,24 @@ def test_a_line_that_does_not_count_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(["false"], "ended with exit code 1"), (["/nowhere/to/be/found"], "cannot be run: No such file or directory")],
+    [
+        (["false"], "failed with exit code 1"),
+        (["/nowhere/to/be/found"], "Cannot run /nowhere/to/be/found: No such file or directory"),
+    ],
 )
-def test_a_command_that_fails_is_told(words: list[str], said: str, tmp_path: Path) -> None:
+def test_a_failed_command_is_an_error(words: list[str], said: str, tmp_path: Path) -> None:
     with pytest.raises(CliError, match=said):
         ProfiledCommand(words, {}).run(tmp_path)
 
 
-def test_a_bandwidth_is_that_of_the_time_in_which_most_came() -> None:
+def test_the_fetch_rate_is_that_of_the_span_with_most_bytes() -> None:
     told = [
         (at, {"stage": "mounted", "bytes": 100, "warmBytes": warm}) for at, warm in ((1.0, 10), (3.0, 60), (4.0, 100))
     ]
     assert fetch_rate(told) == 30.0
 
 
-def test_no_bandwidth_is_told_where_nothing_was_fetched() -> None:
+def test_without_fetched_bytes_there_is_no_fetch_rate() -> None:
     assert fetch_rate([(1.0, {"stage": "listing"})]) is None
 
 
@@ -179,14 +176,14 @@ def test_reading_through_counts_all_files(tmp_path: Path) -> None:
     assert read_through(tmp_path) == (2, 10)
 
 
-def test_a_folder_without_files_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CliError, match="There are no files"):
+def test_a_folder_without_files_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(CliError, match="No files in"):
         read_through(tmp_path)
 
 
-def test_pages_of_a_mount_in_use_are_dropped_only_where_that_was_said(tmp_path: Path) -> None:
+def test_pages_of_an_existing_mount_are_dropped_only_with_drop_pages(tmp_path: Path) -> None:
     with pytest.raises(CliError, match="--drop-pages"):
-        GivenMount(tmp_path, [], drop=False).cold()
+        ExistingMount(tmp_path, [], drop=False).cold()
 
 
 def test_the_terminal_shows_parts_predictions_ratios_and_notes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -199,9 +196,9 @@ def test_the_terminal_shows_parts_predictions_ratios_and_notes(capsys: pytest.Ca
     assert "[a note]" in shown
 
 
-def test_parts_that_nothing_checks_are_told_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+def test_live_parts_are_marked_as_shares_of_the_observed_time(capsys: pytest.CaptureFixture[str]) -> None:
     console().print(profile_view(replace(FOUND, runs={})))
-    assert "shares of the time in which it was looked at" in capsys.readouterr().out
+    assert "shares of the observed time" in capsys.readouterr().out
 
 
 def test_json_has_the_same_figures() -> None:
@@ -215,29 +212,29 @@ def test_a_picture_is_a_png(tmp_path: Path) -> None:
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_picture_that_cannot_be_written_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+def test_an_unwritable_picture_is_an_error_before_the_measurement(tmp_path: Path) -> None:
     result = stoker(f"file://{tmp_path}", "--png", f"{tmp_path}/none/p.png", "--", "true")
-    assert (result.exit_code, f"there is no folder {tmp_path}/none" in result.output) == (1, True)
+    assert (result.exit_code, f"the folder {tmp_path}/none does not exist" in result.output) == (1, True)
     assert "fetching" not in result.output
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--", "/nowhere/to/be/found"], "/nowhere/to/be/found cannot be run: there is no such program"),
-        (["--synthetic", "nowhere", "--", "true"], "nowhere cannot be run"),
-        (["--synthetic", "'open", "--", "true"], "--synthetic is no command line"),
+        (["--", "/nowhere/to/be/found"], "Cannot run /nowhere/to/be/found: program not found"),
+        (["--synthetic", "nowhere", "--", "true"], "Cannot run nowhere"),
+        (["--synthetic", "'open", "--", "true"], "--synthetic is not a valid command line"),
     ],
 )
-def test_a_command_that_is_not_there_is_refused_before_anything_is_fetched(
-    words: list[str], said: str, tmp_path: Path
-) -> None:
+def test_a_missing_program_is_an_error_before_data_is_fetched(words: list[str], said: str, tmp_path: Path) -> None:
     result = stoker(f"file://{tmp_path}", *words)
     assert (result.exit_code, said in result.output) == (1, True), result.output
     assert "fetching" not in result.output
 
 
-def test_a_picture_without_its_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_picture_without_matplotlib_is_an_error_with_the_command_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     result = stoker("resnet-0", "--png", "p.png")
     assert (result.exit_code, "stoker[plot]" in result.output) == (1, True)

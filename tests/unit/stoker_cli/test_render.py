@@ -1,14 +1,15 @@
-"""What a terminal is shown of objects that anyone may have written."""
+"""Untrusted text on a terminal."""
 
 from typing import Any
 
 import pytest
 from rich.console import RenderableType
 
-from stoker_api.dataset import Dataset
+from stoker_api.datasets.dataset import Dataset
 from stoker_cli import render
 from stoker_cli.output import console
-from stoker_cli.why import PodExplanation
+from stoker_cli.pods.why import PodExplanation
+from stoker_cli.pods.why_command import explanation
 
 HOSTILE = ["no object [/train]/a[b].jpg", "shard-[a-z]*.tar", "[link=x]here[/link]"]
 
@@ -42,7 +43,7 @@ def test_brackets_in_names_and_patterns_are_shown_as_they_are(words: str) -> Non
 @pytest.mark.parametrize("words", HOSTILE)
 def test_events_are_shown_as_they_are(words: str) -> None:
     events = ({"time": "10:00", "reason": "Failed", "message": words, "type": "Warning"},)
-    text = shown(render.explanation(PodExplanation(pod="v/p", state=words, lines=(words,), events=events)))
+    text = shown(explanation(PodExplanation(pod="v/p", state=words, lines=(words,), events=events)))
 
     assert text.count(words) == 3
 

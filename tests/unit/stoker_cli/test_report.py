@@ -1,20 +1,19 @@
-"""What `stoker report` shows of a TrainingJob, a Job or a pod."""
+"""The command `stoker report`."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from stoker_api.goodput import EndedPod, goodput
-from stoker_api.nodecache import NodeCache
-from stoker_api.trainingjob import TrainingJob
-from stoker_cli import report
-from stoker_cli.cluster import Target
+from stoker_api.jobs.trainingjob import TrainingJob
+from stoker_api.node_caches.nodecache import NodeCache
 from stoker_cli.errors import NOT_FOUND, CliError
 from stoker_cli.main import main
+from stoker_cli.pods import report
+from tests.unit.stoker_cli.builders import connect_to, node_cache
 
 ROW = EndedPod(
     pod="vision/resnet-0",
@@ -54,9 +53,10 @@ def plain_pod(phase: str = "Succeeded") -> dict[str, Any]:
 
 
 class ReportedObjects:
-    """A cluster with these objects; what it has not is not found."""
+    """A cluster with these objects."""
 
     namespace = "vision"
+    node_caches_refused = False
 
     def __init__(self) -> None:
         self.jobs: dict[str, TrainingJob] = {"resnet": training_job()}
@@ -87,19 +87,16 @@ class ReportedObjects:
 
     async def node_cache(self, name: str) -> NodeCache | None:
         if not self.readable:
+            self.node_caches_refused = True
             return None
-        return NodeCache.model_validate({"metadata": {"name": name}, "status": {"ended": [ROW.wire()]}})
+        return node_cache(name, ended=[ROW.wire()])
 
 
 @pytest.fixture(autouse=True)
 def objects(monkeypatch: pytest.MonkeyPatch) -> ReportedObjects:
     known = ReportedObjects()
 
-    @asynccontextmanager
-    async def connect(_: Target) -> AsyncIterator[ReportedObjects]:
-        yield known
-
-    monkeypatch.setattr(report, "connect", connect)
+    connect_to(monkeypatch, known, report)
     return known
 
 
@@ -108,7 +105,7 @@ def stoker(*words: str) -> Result:
 
 
 def cells(result: Result) -> dict[str, str]:
-    """Return the table's lines by figure."""
+    """Return the lines of the table by figure."""
     lines = [line for line in result.stdout.splitlines() if "  " in line]
     return {line.split("  ")[0]: " ".join(line.split("  ")[1:]) for line in lines}
 
@@ -118,13 +115,13 @@ def test_a_training_jobs_figures_are_a_table() -> None:
     assert "42s" in shown["held at the gate"]
     assert "100 % (1.0 GiB of 1.0 GiB)" in shown["warm at start"]
     assert "0 B" in shown["from the origin"]
-    assert "1.0 MiB" in shown["from neighbours"]
+    assert "1.0 MiB" in shown["from peers"]
     assert "1.2 % (12s of 16m40s, by report)" in shown["stalled"]
-    assert "about 0.80 GPU-hours (6m of its pods)" in shown["saved"]
+    assert "about 0.80 GPU-hours (6m of pod time)" in shown["saved"]
     assert "1 of 1" in shown["saved"]
 
 
-def test_what_was_not_measured_is_null_in_json_and_a_word_in_the_table(objects: ReportedObjects) -> None:
+def test_a_missing_figure_is_null_in_json_and_not_measured_in_the_table(objects: ReportedObjects) -> None:
     empty = goodput(None, [EndedPod(pod="vision/resnet-0", uid="1")])
     job = objects.jobs["resnet"]
     objects.jobs["resnet"] = job.model_copy(update={"status": job.status.model_copy(update={"goodput": empty})})
@@ -150,49 +147,51 @@ def test_the_json_has_the_figures_and_the_shares() -> None:
 
 
 @pytest.mark.parametrize("name", ["prep", "job/prep", "prep-0", "pod/prep-0"])
-def test_plain_jobs_and_pods_are_told_from_their_own_records_and_their_nodes(name: str) -> None:
+def test_reports_of_jobs_and_pods_come_from_annotations_and_nodecaches(name: str) -> None:
     shown = cells(stoker(name))
     assert "42s" in shown["held at the gate"]
     assert "100 %" in shown["warm at start"]
 
 
-def test_who_may_not_read_nodes_sees_what_the_pod_has(objects: ReportedObjects) -> None:
+def test_without_access_to_nodecaches_the_report_has_the_figures_of_the_pod(objects: ReportedObjects) -> None:
     objects.readable = False
-    shown = cells(stoker("prep"))
+    result = stoker("prep")
+    shown = cells(result)
     assert "42s" in shown["held at the gate"]
-    assert "not measured" in shown["warm at start"]
-    assert "0 of 1" in shown["warm at start"]
+    assert "not readable" in shown["warm at start"]
+    assert ("not measured" in result.stdout, "0 of 1" in result.stdout) == (False, False)
+    assert "ClusterRole stoker-node-view" in result.stdout
 
 
-def test_a_job_that_runs_is_told_so_far(objects: ReportedObjects) -> None:
+def test_a_running_job_has_figures_so_far(objects: ReportedObjects) -> None:
     objects.jobs["resnet"] = training_job("Running", complete=False)
     assert "So far" in stoker("resnet").stdout
 
 
-def test_pods_of_which_no_node_told_are_counted(objects: ReportedObjects) -> None:
+def test_unreported_pods_are_counted(objects: ReportedObjects) -> None:
     objects.jobs["resnet"] = training_job(missed=2)
-    assert "No node has told of 2 of its pods" in stoker("resnet").stdout
+    assert "No node reported 2 of its pods" in stoker("resnet").stdout
 
 
-def test_what_is_not_there_is_said_with_where_it_was_looked_for() -> None:
+def test_a_missing_job_is_an_error_with_the_namespace() -> None:
     result = stoker("nothing")
     assert result.exit_code == NOT_FOUND
-    assert "There is no TrainingJob, Job or pod nothing in namespace vision" in result.stderr
+    assert "No pod, Job or TrainingJob nothing in namespace vision" in result.stderr
 
 
-def test_a_kind_that_is_none_is_refused() -> None:
-    assert "say JOB, tj/NAME, job/NAME or pod/NAME" in stoker("deployment/x").stderr
+def test_an_unknown_kind_in_a_report_is_an_error() -> None:
+    assert "Use pod/NAME, job/NAME or tj/NAME" in stoker("deployment/x").stderr
 
 
-def test_explain_has_the_formula_and_asks_no_cluster() -> None:
+def test_explain_has_the_formula_without_a_cluster() -> None:
     assert "best rate from the source" in stoker("--explain").stdout
 
 
-def test_help_says_what_saved_is_against() -> None:
+def test_help_has_the_formula_of_saved_time() -> None:
     assert "best rate from the source x GPUs" in " ".join(stoker("--help").stdout.split())
 
 
-def test_pods_of_any_kind_of_job_are_told_together_by_a_label(objects: ReportedObjects) -> None:
+def test_pods_selected_by_a_label_have_one_report(objects: ReportedObjects) -> None:
     objects.pods.append(plain_pod() | {"metadata": {"namespace": "vision", "name": "worker", "uid": "0000000b-1"}})
 
     result = stoker("-l", "ray.io/cluster=tune")
@@ -210,19 +209,19 @@ def test_pods_of_any_kind_of_job_are_told_together_by_a_label(objects: ReportedO
         (["Running"], "Running"),
     ],
 )
-def test_such_pods_run_as_long_as_one_does(objects: ReportedObjects, phases: list[str], phase: str) -> None:
+def test_selected_pods_run_as_long_as_one_runs(objects: ReportedObjects, phases: list[str], phase: str) -> None:
     objects.pods[:] = [plain_pod(one) for one in phases]
 
     assert json.loads(stoker("-l", "ray.io/cluster=tune", "-o", "json").stdout)["phase"] == phase
 
 
-def test_labels_that_no_pod_has_are_said_with_what_is_looked_for() -> None:
+def test_labels_without_pods_are_an_error() -> None:
     result = stoker("-l", "ray.io/cluster=none")
 
     assert result.exit_code == NOT_FOUND
-    assert "no pod with ray.io/cluster=none that has a Dataset in namespace vision" in " ".join(result.output.split())
+    assert "No pod with ray.io/cluster=none and a Dataset in namespace vision" in " ".join(result.output.split())
 
 
 @pytest.mark.parametrize("words", [(), ("resnet", "-l", "a=b")])
-def test_a_job_or_labels_are_named_and_not_both(words: tuple[str, ...]) -> None:
-    assert "name a JOB, or the labels of its pods by -l" in stoker(*words).output
+def test_a_job_and_labels_exclude_each_other(words: tuple[str, ...]) -> None:
+    assert "Use one of JOB, -l LABEL=VALUE or --explain" in stoker(*words).output

@@ -1,12 +1,13 @@
-"""What a table says of a Dataset."""
+"""Table rows and sentences about Datasets, nodes and pods."""
 
 import pytest
 
-from stoker_api.dataset import Dataset
-from stoker_api.dataset_status import Phase
-from stoker_api.node_workload import NodeWorkload
-from stoker_api.nodecache import NodeCache
+from stoker_api.datasets.dataset import Dataset
+from stoker_api.datasets.dataset_status import Phase
+from stoker_api.node_caches.node_dataset_status import NodeDatasetStatus
+from stoker_api.node_caches.node_workload import NodeWorkload
 from stoker_cli import rows
+from tests.unit.stoker_cli.builders import condition, node_cache
 
 
 def dataset(**status: object) -> Dataset:
@@ -19,27 +20,30 @@ def dataset(**status: object) -> Dataset:
     )
 
 
-def condition(kind: str, status: str, message: str) -> dict[str, str]:
-    return {
-        "type": kind,
-        "status": status,
-        "reason": "R",
-        "message": message,
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
-    }
-
-
-def test_progress_counts_wanted_nodes_alone() -> None:
+def test_progress_counts_only_wanted_nodes() -> None:
     nodes = [{"name": "a", "warmBytes": 100}, {"name": "no-longer-wanted", "warmBytes": 90}]
     assert rows.progress(dataset(bytes=100, cachedBytes=100, wantedBytes=200, nodes=nodes)).share == pytest.approx(0.5)
 
 
-def test_nothing_known_is_no_progress() -> None:
+@pytest.mark.parametrize(
+    ("figures", "came"),
+    [
+        ({"warmBytes": 2048, "sourceBytes": 1024, "peerBytes": 1024}, "1.0 KiB source, 1.0 KiB peers"),
+        ({"warmBytes": 2048}, "already on disk"),  # as after a restart of the sidecar
+        ({}, "-"),
+    ],
+)
+def test_a_node_shows_where_its_bytes_came_from(figures: dict[str, int], came: str) -> None:
+    held = NodeDatasetStatus.model_validate({"namespace": "n", "name": "d", "uid": "u", "bytes": 2048} | figures)
+    assert rows.held_row(held)[-1] == came
+
+
+def test_unknown_sizes_are_no_progress() -> None:
     assert rows.progress(dataset()).share == 0
 
 
 @pytest.mark.parametrize(("phase", "settled"), [(p, p in rows.SETTLED) for p in Phase])
-def test_a_dataset_is_settled_when_nothing_more_happens_by_itself(phase: Phase, settled: bool) -> None:
+def test_a_dataset_is_settled_if_no_change_is_expected(phase: Phase, settled: bool) -> None:
     assert rows.settled(dataset(phase=phase)) is settled
 
 
@@ -47,13 +51,13 @@ def test_a_status_of_an_older_spec_is_not_settled() -> None:
     assert not rows.settled(dataset(phase="Ready", observedGeneration=1))
 
 
-def test_the_condition_that_hurts_is_the_message() -> None:
+def test_the_most_important_condition_is_the_message() -> None:
     conditions = [condition("Ready", "False", "later"), condition("Listed", "False", "no such bucket")]
     assert rows.message(dataset(conditions=conditions)) == "no such bucket"
 
 
-def test_a_dataset_that_no_one_looked_at_hints_at_the_operator() -> None:
-    assert "is it running?" in rows.message(dataset())
+def test_a_dataset_without_status_hints_at_the_operator() -> None:
+    assert "Check that the operator runs" in rows.message(dataset())
 
 
 def test_a_line_of_progress_has_share_bytes_speed_and_eta() -> None:
@@ -77,45 +81,39 @@ def test_a_class_is_a_column_and_its_quota_is_added_up() -> None:
     ]
 
 
-def test_one_dataset_says_its_class_and_what_it_is_given_less_of() -> None:
-    limits = [condition("Limited", "True", "warm.priority 7 is taken as 0")]
+def test_a_dataset_shows_its_class_and_limits() -> None:
+    limits = [condition("Limited", "True", "warm.priority 7 is changed to 0")]
     assert rows.class_lines(dataset(**QUOTA, chargedBytes=10 << 30, conditions=limits)) == [
-        "class tenants: takes 10.0 GiB of its namespace's 100.0 GiB over all nodes and 20.0 GiB on each node",
-        "warm.priority 7 is taken as 0",
+        "class tenants: uses 10.0 GiB of the namespace's 100.0 GiB over all nodes and 20.0 GiB on each node",
+        "warm.priority 7 is changed to 0",
     ]
     assert rows.class_lines(dataset(className="free")) == ["class free"]
     assert rows.class_lines(dataset(conditions=[condition("Limited", "False", "all")])) == []
 
 
-def test_nodes_whose_processes_nothing_holds_to_their_files_are_named_with_why() -> None:
+def test_unconfined_nodes_are_listed_with_the_reason() -> None:
     said = {"a": "Landlock, version 7", "b": "None: this kernel has no Landlock", "c": ""}
-    caches = [
-        NodeCache.model_validate({"metadata": {"name": name}, "status": {"confinement": text}})
-        for name, text in said.items()
-    ]
+    caches = [node_cache(name, confinement=text) for name, text in said.items()]
     assert rows.unconfined(caches) == ["b: processes are not confined: this kernel has no Landlock"]
 
 
-def test_a_node_is_counted_with_what_its_node_cache_does_not_name() -> None:
+def test_objects_that_a_nodecache_omits_are_counted() -> None:
     status = {"datasetCount": 1003, "mountCount": 502, "workloadCount": 12, "endedLeftOut": 7}
-    caches = [
-        NodeCache.model_validate({"metadata": {"name": name}, "status": one})
-        for name, one in (("a", status), ("b", {}))
-    ]
+    caches = [node_cache(name, **one) for name, one in (("a", status), ("b", {}))]
     assert [rows.node_row(caches[0])[at] for at in (2, 7)] == ["1003", "502"]
     assert rows.left_out(caches) == [
-        "a: 0 of 1,003 Datasets are named, 0 of 502 volumes are named, "
-        "0 of 12 pods that do something with them are named, 7 pods that ended were left out within their hour"
+        "a: 0 of 1,003 Datasets shown, 0 of 502 volumes shown, "
+        "0 of 12 active pods shown, 7 pods that ended in the last hour omitted"
     ]
 
 
-def test_a_sidecar_that_counts_nothing_is_counted_by_its_rows() -> None:
+def test_without_counts_the_rows_are_counted() -> None:
     row = {"namespace": "n", "name": "d", "uid": "u"}
-    old = NodeCache.model_validate({"metadata": {"name": "a"}, "status": {"datasets": [row]}})
+    old = node_cache("a", datasets=[row])
     assert rows.node_row(old)[2] == "1"
 
 
-def test_what_a_pod_does_is_a_row_and_what_is_not_known_a_dash() -> None:
+def test_a_workload_is_a_row_with_dashes_for_unknown_values() -> None:
     known = NodeWorkload(
         pod="vision/run-0",
         phase="Training",
@@ -125,7 +123,7 @@ def test_what_a_pod_does_is_a_row_and_what_is_not_known_a_dash() -> None:
         stall_percent=4,
         mean_loss="0.7",
     )
-    assert rows.workload_row(known) == ("vision/run-0", "Training", "3/90", "5,120", "4%", "-", "0.7", "report")
+    assert rows.workload_row(known) == ("vision/run-0", "Training", "4/90", "5,120", "4%", "-", "0.7", "report")
     assert set(rows.workload_row(NodeWorkload(pod="p"))[1:-1]) == {rows.UNKNOWN}
 
 
@@ -135,12 +133,17 @@ def observed(**fields: object) -> NodeWorkload:
     return NodeWorkload.model_validate(base | known | fields)
 
 
-def test_what_is_told_by_reads_says_how_sure_it_is() -> None:
+def test_observed_values_have_a_confidence() -> None:
     phase, epoch, *_, source = rows.workload_row(observed())[1:]
-    assert (phase, epoch, source) == ("Training (90% sure)", "3, 52±4%", "fanotify (31% seen)")
+    assert (phase, epoch, source) == ("Training (90% sure)", "4, ~52%", "fanotify (31% seen)")
 
 
-def test_a_stall_is_shown_with_what_counted_it() -> None:
+@pytest.mark.parametrize(("fresh", "shown"), [(True, "4, 52±4%"), (False, "4, ~52%")])
+def test_only_fresh_figures_show_the_error_of_the_progress(fresh: bool, shown: str) -> None:
+    assert rows.epoch_words(observed(), fresh=fresh) == shown
+
+
+def test_a_stall_is_shown_with_its_source() -> None:
     assert rows.workload_row(observed(stall_percent=12, stall_source="consumer"))[4] == "12% (consumer)"
 
 
@@ -148,17 +151,29 @@ def test_a_pod_that_reports_and_is_observed_has_both_sources() -> None:
     assert rows.workload_row(observed(source="report", sampled=1.0))[-1] == "report, fanotify"
 
 
-def test_the_pods_of_a_dataset_are_those_that_have_it_mounted() -> None:
+def test_the_pods_of_a_dataset_mount_it() -> None:
     mounted, other = observed(datasets=["n/d"]), observed(datasets=["n/other"])
     status = {"workloads": [mounted.wire(), other.wire()]}
-    cache = NodeCache.model_validate({"metadata": {"name": "node-1"}, "status": status})
+    cache = node_cache("node-1", **status)
     assert rows.readers([cache], dataset()) == [("node-1", mounted)]
 
 
-def test_a_forecast_is_the_operators_word_or_why_there_is_none() -> None:
+def test_a_forecast_comes_from_the_status_or_has_a_reason() -> None:
     forecast = {"originBytes": 1, "message": "1 B from the source"}
     version = "1" * 64
 
     assert rows.forecast(dataset(version=version, forecast=forecast)).endswith(": 1 B from the source.")
     assert rows.forecast(dataset(version=version)).endswith(": nothing is left to fetch.")
     assert "is not listed yet" in rows.forecast(dataset())
+
+
+@pytest.mark.parametrize(("before", "what"), [("v1", "nothing changed"), ("v0", "new version"), ("", "new version")])
+def test_a_refresh_reports_changes(before: str, what: str) -> None:
+    one = dataset(version="v1", versionShort="v1", conditions=[condition("Listed", "True", "3 files, 9 B")])
+    assert rows.what_changed(before, one).endswith(f": {what}, version v1: 3 files, 9 B.")
+
+
+@pytest.mark.parametrize("state", ["Full", "Paused"])
+def test_a_state_is_shown_in_place_of_the_phase_and_is_settled(state: str) -> None:
+    one = dataset(phase=Phase.WARMING, state=state)
+    assert (rows.dataset_row(one)[2], rows.settled(one)) == (state, True)

@@ -1,4 +1,4 @@
-"""The walk-through of docs/TRAINING-AWARENESS.md does what it says."""
+"""The walkthrough in docs/guides/tuning.md matches the program."""
 
 import re
 import shlex
@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from stoker_cli.main import main
 
-PAGE = Path(__file__).parents[3] / "docs" / "TRAINING-AWARENESS.md"
+PAGE = Path(__file__).parents[3] / "docs" / "guides/tuning.md"
 SECTION = PAGE.read_text(encoding="utf-8").partition("## Write a rule in five minutes\n")[2].partition("\n## ")[0]
 RULE = SECTION.partition("```yaml\n")[2].partition("```")[0]
 STEPS = re.findall(r"^\$ stoker (.+)\n((?:(?!\$ |```).*\n)*)", SECTION, re.MULTILINE)

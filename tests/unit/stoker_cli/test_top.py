@@ -1,10 +1,9 @@
-"""What `stoker top` and `stoker tuning history` show of workloads."""
+"""The commands `stoker top` and `stoker tuning history`."""
 
 import io
 import json
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -13,16 +12,20 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
 
-from stoker_api.nodecache import NodeCache
-from stoker_cli import top, tuning, tuning_history
-from stoker_cli.cluster import Target
+from stoker_api.node_caches.node_workload import NodeWorkload
+from stoker_api.node_caches.nodecache import NodeCache
+from stoker_api.times import format_time
 from stoker_cli.errors import CliError
 from stoker_cli.main import main
 from stoker_cli.output import console
+from stoker_cli.pods import top
+from stoker_cli.pods.top_row import TopRow
+from stoker_cli.tuning import command, history
+from tests.unit.stoker_cli.builders import connect_to, node_cache
 
 
 def cache(node: str, *workloads: dict[str, Any]) -> NodeCache:
-    return NodeCache.model_validate({"metadata": {"name": node}, "status": {"workloads": list(workloads)}})
+    return node_cache(node, workloads=list(workloads))
 
 
 RESNET = {
@@ -49,7 +52,10 @@ ROWS = [
 
 
 class KnownCluster:
-    """A cluster that has these NodeCaches."""
+    """A cluster with these NodeCaches."""
+
+    async def workload_caches(self, namespace: str) -> list[NodeCache]:
+        return CACHES
 
     async def node_caches(self) -> list[NodeCache]:
         return CACHES
@@ -57,12 +63,7 @@ class KnownCluster:
 
 @pytest.fixture(autouse=True)
 def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    @asynccontextmanager
-    async def connect(_: Target) -> AsyncIterator[KnownCluster]:
-        yield KnownCluster()
-
-    for module in (top, tuning_history, tuning):
-        monkeypatch.setattr(module, "connect", connect)
+    connect_to(monkeypatch, KnownCluster(), top, history, command)
 
 
 def stoker(*words: str) -> Result:
@@ -75,15 +76,25 @@ def pods(*words: str) -> list[str]:
     return [row["pod"] for row in json.loads(result.stdout)]
 
 
-def test_a_line_has_phase_epoch_speed_stall_and_what_was_changed() -> None:
+def test_a_row_has_phase_epoch_speed_stall_and_the_last_change() -> None:
     result = stoker("top", "-n", "vision")
     line = next(line for line in result.stdout.splitlines() if "resnet" in line)
 
-    for word in ("vision/resnet-0", "node-1", "Training", "3, 63%", "2,700", "12%", "helped (ahead)", "+25%"):
+    for word in ("vision/resnet-0", "node-1", "Training", "4, ~63%", "2,700", "12%", "helped (ahead)", "+25%"):
         assert word in line
 
 
-def test_it_shows_the_namespace_that_is_asked_for() -> None:
+@pytest.mark.parametrize(
+    ("age", "epoch", "shown"), [(0.4, "4, 63±1%", "0s"), (41.0, "4, ~63%", "41s"), (None, "4, ~63%", "-")]
+)
+def test_a_row_has_the_age_of_its_figures(age: float | None, epoch: str, shown: str) -> None:
+    taken = {} if age is None else {"figuresAt": format_time(1000.0 - age, "milliseconds")}
+    row = NodeWorkload.model_validate(RESNET | {"epochError": 0.01} | taken)
+    words = dict(zip(top.COLUMNS, TopRow("node-1", row).words(1000.0), strict=True))
+    assert (words["EPOCH"], words["AGE"]) == (epoch, shown)
+
+
+def test_only_the_selected_namespace_is_shown() -> None:
     assert pods("-n", "nlp") == ["nlp/bert-0"]
     assert set(pods("-A")) == {"vision/resnet-0", "vision/new-0", "nlp/bert-0"}
 
@@ -92,30 +103,28 @@ def test_it_shows_the_namespace_that_is_asked_for() -> None:
     ("by", "first"),
     [("items", "nlp/bert-0"), ("stall", "vision/new-0"), ("gain", "vision/resnet-0"), ("pod", "nlp/bert-0")],
 )
-def test_what_is_sorted_by_comes_first(by: str, first: str) -> None:
+def test_rows_are_sorted_by_the_selected_column(by: str, first: str) -> None:
     assert pods("-A", "--sort", by)[0] == first
 
 
-def test_without_workloads_it_says_so_and_how_to_see_others() -> None:
+def test_without_workloads_the_message_suggests_all_namespaces() -> None:
     result = stoker("top", "-n", "empty")
 
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == "No node knows of a workload in namespace empty (-A shows all namespaces).\n"
+    assert result.stderr == "No workloads in namespace empty (-A shows all namespaces).\n"
 
 
-def test_others_text_moves_no_cursor_and_is_no_markup() -> None:
-    words = top.TopRow("n", CACHES[0].status.workloads[0].model_copy(update={"tuned": "[red]\x1b[2J"})).words()
+def test_untrusted_text_is_neither_control_sequence_nor_markup() -> None:
+    words = TopRow("n", CACHES[0].status.workloads[0].model_copy(update={"tuned": "[red]\x1b[2J"})).words(0.0)
 
-    assert words[7] == "[red]?[2J"
+    assert words[8] == "[red]?[2J"
     out = console()
     with out.capture() as shown:
-        out.print(
-            top.top_table([top.TopRow("n", CACHES[0].status.workloads[0].model_copy(update={"tuned": "[/red]"}))])
-        )
+        out.print(top.top_table([TopRow("n", CACHES[0].status.workloads[0].model_copy(update={"tuned": "[/red]"}))]))
     assert "[/red]" in shown.get()
 
 
-def test_without_a_cluster_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_unreachable_cluster_is_a_one_line_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.undo()
     missing = tmp_path / "none"
     result = stoker("--kubeconfig", str(missing), "-n", "vision", "top", "--once")
@@ -125,11 +134,11 @@ def test_without_a_cluster_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch, 
 
 
 class MovingCluster(KnownCluster):
-    """A cluster that is looked at twice, and gone then."""
+    """A cluster that fails after two reads."""
 
     looks = 0
 
-    async def node_caches(self) -> list[NodeCache]:
+    async def workload_caches(self, namespace: str) -> list[NodeCache]:
         self.looks += 1
         if self.looks > 2:
             raise CliError("The cluster is gone.", 4)
@@ -161,21 +170,24 @@ def test_the_last_changes_are_those_of_the_pod_or_dataset() -> None:
     assert [[row["pod"] for row in rows] for rows in found] == [["vision/resnet-0"]] * 4 + [[]]
 
 
-def test_where_nothing_was_changed_it_says_so() -> None:
-    assert stoker("tuning", "history", "nlp/bert-0").stderr == "No change has come to anything yet for nlp/bert-0.\n"
+def test_without_changes_the_message_says_so() -> None:
+    assert (
+        stoker("tuning", "history", "nlp/bert-0").stderr
+        == "No tuning change has had a measurable effect yet for nlp/bert-0.\n"
+    )
 
 
-def test_a_pod_is_explained_by_what_its_node_says_of_it() -> None:
-    result = stoker("tuning", "explain", "resnet-0", "-n", "vision")
+def test_a_pod_is_explained_from_its_nodecache() -> None:
+    result = stoker("tuning", "explain", "resnet-0", "-n", "vision", "--all")
 
     assert result.exit_code == 0, result.output
-    assert "vision/resnet-0 on node-1: phase Training, items a second 2700.0." in result.stdout
-    assert "It reads vision/imagenet; by the built-in rules:" in result.stdout
-    assert "The last change for it: prefetch_depth 64 to 512: helped (ahead), +25% items a second." in result.stdout
-    assert ["should_cache", "true", "phase", "Training"] in [line.split() for line in result.stdout.splitlines()]
+    assert "vision/resnet-0 on node-1: phase Training, items per second 2700.0." in result.stdout
+    assert "Datasets: vision/imagenet. By the built-in rules:" in result.stdout
+    assert "Last change: prefetch_depth 64 to 512: helped (ahead), +25% items per second." in result.stdout
+    assert ["should_cache", "true", "no", "phase", "Training"] in [line.split() for line in result.stdout.splitlines()]
 
 
-def test_a_document_goes_before_the_built_in_rules_for_a_pod(tmp_path: Path) -> None:
+def test_a_document_takes_precedence_over_built_in_rules_for_a_pod(tmp_path: Path) -> None:
     document = tmp_path / "mine.yaml"
     condition = "{type: workload_context, property: phase, value: Training}"
     action = "{type: prefetch, target: dataset, parameters: {prefetch_depth: 77}}"
@@ -188,17 +200,17 @@ def test_a_document_goes_before_the_built_in_rules_for_a_pod(tmp_path: Path) -> 
     assert "deep" in found["rules"]
 
 
-def test_a_pod_that_no_node_knows_is_refused_with_what_may_be_meant() -> None:
+def test_an_unknown_pod_is_an_error_with_a_suggestion() -> None:
     result = stoker("tuning", "explain", "mine.yaml", "-n", "vision")
 
     assert result.exit_code == 3
-    assert "No node tells of a workload vision/mine.yaml" in result.stderr
-    assert "A document is explained with a file's PATH behind it." in result.stderr
+    assert "No node reports the pod vision/mine.yaml" in result.stderr
+    assert "For a document, add a PATH: stoker tuning explain FILE PATH" in result.stderr
 
 
 @pytest.fixture
 def sidecar() -> Iterator[tuple[str, list[str]]]:
-    """Serve a node's history; gives its address, and what was asked."""
+    """Serve the history of a node. Yields its URL and the requested paths."""
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -220,28 +232,30 @@ def sidecar() -> Iterator[tuple[str, list[str]]]:
     server.server_close()
 
 
-def test_a_nodes_whole_history_is_read_from_it(sidecar: tuple[str, list[str]]) -> None:
+def test_the_full_history_comes_from_the_sidecar(sidecar: tuple[str, list[str]]) -> None:
     url, asked = sidecar
     result = stoker("tuning", "history", "vision/imagenet", "--from", url, "--kind", "change", "--limit", "5")
 
     assert asked == ["/ml/history?limit=5&about=vision%2Fimagenet&kind=change"]
     assert "prefetch_depth 64 to 512 (ahead)" in result.stdout
-    assert "hurt, taken back, -50% (-60 to -40)" in result.stdout
-    assert "Training came: wrong" in result.stdout
+    assert "hurt, reverted, -50% (-60 to -40)" in result.stdout
+    assert "wrong: Training followed" in result.stdout
     assert "nothing to Training" in result.stdout
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--from", "localhost:8083"], "'localhost:8083' is no address: name one such as http://localhost:8083."),
-        (["--from", "file:///etc/passwd"], "'file:///etc/passwd' is no address"),
-        (["--from", "{url}", "--kind", "prediction"], "answered what is no history: is it port 8083 of a sidecar?"),
-        (["--from", "{url}", "--kind", "phase"], "answered 404: is it port 8083 of a sidecar?"),
-        (["--from", "http://127.0.0.1:1"], "does `kubectl -n stoker port-forward pod/SIDECAR 8083` run?"),
+        (["--from", "localhost:8083"], "'localhost:8083' is not a URL. Use one such as http://localhost:8083."),
+        (["--from", "file:///etc/passwd"], "'file:///etc/passwd' is not a URL"),
+        (["--from", "{url}", "--kind", "prediction"], "did not answer with a history. Use port 8083"),
+        (["--from", "{url}", "--kind", "phase"], "answered 404. Use port 8083 of a sidecar"),
+        (["--from", "http://127.0.0.1:1"], "Run: kubectl -n stoker port-forward pod/SIDECAR 8083"),
     ],
 )
-def test_what_cannot_be_read_is_a_sentence(sidecar: tuple[str, list[str]], words: list[str], sentence: str) -> None:
+def test_an_unreadable_history_is_a_one_line_error(
+    sidecar: tuple[str, list[str]], words: list[str], sentence: str
+) -> None:
     result = stoker("tuning", "history", *(word.format(url=sidecar[0]) for word in words))
 
     assert result.exit_code in (1, 4)

@@ -1,4 +1,4 @@
-"""A trace is parsed line by line; what is wrong with it is said with its place."""
+"""Traces are parsed line by line. Errors name the line."""
 
 import gzip
 import json
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_cli.errors import CliError
-from stoker_cli.trace import FORMAT, Ended, Mounted, Truth, parse_trace, read_trace
+from stoker_cli.tuning.trace import FORMAT, Ended, Mounted, Truth, parse_trace, read_trace
 from stoker_tuning.training.accesses import ModelFileAction, ModelFileUse, SeenAccess, SelfReport
 from stoker_tuning.vocabulary import AccessSource, ModelFileKind, TrainingPhase
 
@@ -56,14 +56,14 @@ def test_each_kind_of_line_is_an_event(line: str, event: object) -> None:
         (["{}"], "line 1: the first line must be"),
         ([HEADER, "nonsense"], "line 2: Expecting value"),
         ([HEADER, "", '{"f": 1}'], "line 3: 't' is missing"),
-        ([HEADER, '{"t": 1}'], "line 2: it has none of f"),
+        ([HEADER, '{"t": 1}'], "line 2: it needs one of f"),
         ([HEADER, '{"t": 1, "f": "a"}'], "line 2: invalid literal"),
-        ([HEADER, "[]"], "line 2: it is no JSON object"),
+        ([HEADER, "[]"], "line 2: not a JSON object"),
         ([HEADER, '{"t": 1, "says": {"phase": "Sleeping"}}'], "line 2: 'Sleeping' is not a valid TrainingPhase"),
-        ([HEADER, '{"t": 1, "model": "a", "did": "saved", "head": "?"}'], "line 2: the head is no base64"),
+        ([HEADER, '{"t": 1, "model": "a", "did": "saved", "head": "?"}'], "line 2: head is not base64"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(lines: list[str], sentence: str) -> None:
+def test_an_error_names_its_line(lines: list[str], sentence: str) -> None:
     with pytest.raises(CliError, match=sentence):
         list(parse_trace(lines, "x").events)
 
@@ -83,5 +83,5 @@ def test_a_compressed_trace_is_read_too(tmp_path: Path) -> None:
 def test_a_damaged_file_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "trace"
     path.write_bytes(gzip.compress(HEADER.encode())[:-9])
-    with pytest.raises(CliError, match="trace cannot be read"):
+    with pytest.raises(CliError, match=r"Cannot read .*trace"):
         read_trace(path)

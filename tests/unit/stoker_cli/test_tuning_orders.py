@@ -1,4 +1,4 @@
-"""What `stoker tuning orders` shows of samplers, and whether a training read in the order of one."""
+"""The command `stoker tuning orders`."""
 
 import json
 import os
@@ -19,7 +19,7 @@ def orders(*words: object) -> Result:
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder whose packages are found as installed ones are."""
+    """Return a folder that is searched like installed packages."""
     folder = tmp_path / "site"
     folder.mkdir()
     monkeypatch.syspath_prepend(str(folder))
@@ -40,7 +40,17 @@ def test_built_in_samplers_and_plug_ins_are_listed_and_why_one_is_left_out(site:
     assert found["plugin:fickle"]["leftOutBecause"] == "it tells another order when it is asked the same again"
 
 
-def test_what_a_rank_read_is_compared(tmp_path: Path) -> None:
+def test_plug_ins_of_both_kinds_are_listed_and_why_one_cannot_be_loaded(site: Path) -> None:
+    install_example(site, "order_plugin")
+    write_order_plugin(site, "broken", "import no_such_package")
+    listed = json.loads(CliRunner().invoke(main, ["tuning", "plugins", "-o", "json"]).stdout)
+    found = {(one["for"], one["name"]): one["leftOutBecause"] for one in listed}
+    assert found["framework", "pytorch"] is None
+    assert found["order", "numpy-legacy"] is None
+    assert "no_such_package" in found["order", "broken"]
+
+
+def test_the_reads_of_a_rank_are_compared(tmp_path: Path) -> None:
     order = SAMPLERS[SamplerName.TORCH_DISTRIBUTED].order(1000, 3 + 2, 2)
     own = rank_order(order, Loading(1000, 4, (1,)), 1)
     seen = tmp_path / "seen.txt"
@@ -66,11 +76,11 @@ def test_what_a_rank_read_is_compared(tmp_path: Path) -> None:
         (["torch-random", "--against", "/nowhere"], 3, "/nowhere cannot be read"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_with_a_sentence(words: list[object], code: int, sentence: str) -> None:
+def test_invalid_options_are_an_error(words: list[object], code: int, sentence: str) -> None:
     done = orders(*words)
     assert done.exit_code == code
     assert sentence in done.stderr
 
 
-def test_what_a_sampler_does_not_take_is_told(tmp_path: Path) -> None:
+def test_an_unknown_parameter_of_a_sampler_is_shown(tmp_path: Path) -> None:
     assert "NumPy takes no negative seed" in orders("numpy-permutation", "--seed", -1).stdout

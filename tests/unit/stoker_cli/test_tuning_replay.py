@@ -1,4 +1,4 @@
-"""The command `stoker tuning replay` shows what is known at each change, and how much of it was right."""
+"""The command `stoker tuning replay` and its accuracy on recorded traces."""
 
 import json
 import random
@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from stoker_cli.replay import NOTICED_WITHIN, ReplayVerdict, replay, verdicts
-from stoker_cli.trace import FORMAT, Trace, read_trace
-from stoker_cli.tuning_replay import replay_command
+from stoker_cli.tuning.replay import NOTICED_WITHIN, ReplayVerdict, replay, verdicts
+from stoker_cli.tuning.replayed import replay_command
+from stoker_cli.tuning.trace import FORMAT, Trace, read_trace
 from stoker_tuning.training.accesses import AccessSampling, SamplingMethod, SeenAccess
 from stoker_tuning.training.patterns import WINDOW
 from tests.unit.stoker_tuning.training.simulation import shuffled
 
 TRACES = Path(__file__).parent / "traces"
-# What `python -m bench.truth` recorded; each is less than 100 KiB.
+# Recorded traces of real programs; each is less than 100 KiB.
 RECORDED = {
     (path.name.removesuffix(".jsonl.gz"), name): verdict
     for path in sorted(TRACES.glob("*.jsonl.gz"))
@@ -62,7 +62,7 @@ def test_a_sample_of_the_accesses_still_tells_the_phases(share: float, epochs: f
 
 
 def written(folder: Path) -> Path:
-    """Write a trace: 100 shuffled files of training, 50 of validation, with the truth that they are this."""
+    """Write a trace of 100 shuffled training files and 50 validation files, with the truth."""
     files = [f"train/{number}.jpg" for number in range(100)] + [f"val/{number}.jpg" for number in range(50)]
     header = {"trace": FORMAT, "files": [[name, 1000] for name in files]}
     truth = [(0.0, "Training"), (10.0, "Validation"), (15.0, None)]
@@ -99,7 +99,7 @@ def test_a_phase_that_was_never_right_is_missed(tmp_path: Path) -> None:
     assert verdict.phases < 0.7
 
 
-def test_a_file_that_is_no_trace_is_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_trace_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "no.txt"
     path.write_text("hello\n")
     done = CliRunner().invoke(replay_command, [str(path)])

@@ -1,4 +1,4 @@
-"""Samplers of all kinds, as Hypothesis draws them."""
+"""Hypothesis strategies for all kinds of samplers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ KINDS = ("global", "group", "warm", "quality")
 
 @dataclass(frozen=True)
 class Plan:
-    """How a sampler is made."""
+    """How to make a sampler."""
 
     kind: str
     length: int
@@ -47,17 +47,17 @@ class Plan:
         return sampler
 
     def epoch(self, epoch: int) -> list[list[int]]:
-        """Return what each rank yields in an epoch."""
+        """Return the indexes that each rank yields in an epoch."""
         return [list(self.make(rank, epoch)) for rank in range(self.world_size)]
 
     def alone(self) -> "Plan":
-        """Return the same with one rank."""
+        """Return the same plan with one rank."""
         return replace(self, world_size=1)
 
 
 @st.composite
 def plans(draw: st.DrawFn, kinds: tuple[str, ...] = KINDS) -> Plan:
-    """Draw how to make a sampler."""
+    """Draw a sampler plan."""
     length, world_size = draw(st.integers(1, 300)), draw(st.integers(1, 5))
     share = draw(st.integers(min(1000, -(-1000 * world_size // length)), 1000)) / 1000
     warm = draw(st.sets(st.integers(0, length - 1)))

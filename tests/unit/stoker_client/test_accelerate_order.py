@@ -1,23 +1,25 @@
-"""Of batches that Accelerate deals an order is said where a node computes the same, and else none.
+"""Accelerate's batches have a known order only if a node can compute the same order.
 
-tests/integration/clients has the real ones. The objects here have their attributes, for what other versions bring.
+tests/integration/clients tests the real objects. The objects here have their attributes, to cover other versions.
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from stoker_client.order_text import order_text, sampler_of
+from stoker_client.internal.order_text import order_text, sampler_of
+from tests.support.cases import cases
 
 FILES = {"layout": "Shards", "path": "*.bin"}
 
 
 @dataclass
 class SeedableRandomSampler:
-    """Accelerate's."""
+    """The sampler of Accelerate."""
 
     data_source: Any = range(43)
     num_samples: int = 43
@@ -28,7 +30,7 @@ class SeedableRandomSampler:
 
 @dataclass
 class BatchSampler:
-    """PyTorch's."""
+    """The batch sampler of PyTorch."""
 
     sampler: Any
     batch_size: int = 4
@@ -37,7 +39,7 @@ class BatchSampler:
 
 @dataclass
 class BatchSamplerShard:
-    """Accelerate's."""
+    """The batch sampler of Accelerate."""
 
     batch_sampler: Any
     sampler: Any = None
@@ -51,7 +53,7 @@ class BatchSamplerShard:
 
 @dataclass
 class DataLoaderShard:
-    """Accelerate's."""
+    """The DataLoader of Accelerate."""
 
     batch_sampler: Any
     iteration: int = 5
@@ -65,7 +67,7 @@ class DataLoaderShard:
 
 
 class LaterDataLoaderShard(DataLoaderShard):
-    """That of version 1.15."""
+    """The DataLoader of Accelerate 1.15."""
 
     def set_epoch(self, epoch: int) -> None:
         DataLoaderShard.set_epoch(self, epoch)
@@ -87,31 +89,25 @@ def alone(**changed: Any) -> DataLoaderShard:
     return DataLoaderShard(BatchSampler(SeedableRandomSampler(**changed)))
 
 
-def test_a_loader_of_accelerate_counts_the_epochs() -> None:
-    assert said(alone())["epoch"] == 5
+def sharded() -> Any:
+    return BatchSamplerShard(BatchSampler(SeedableRandomSampler()))
 
 
-def test_of_any_other_loader_the_sampler_does() -> None:
-    assert said(SimpleNamespace(batch_sampler=BatchSampler(SeedableRandomSampler())))["epoch"] == 2
-
-
-def test_the_sampler_does_too_where_the_loader_does_not_tell_it_the_epoch() -> None:
-    shard = BatchSamplerShard(BatchSampler(SeedableRandomSampler()))
-    assert said(DataLoaderShard(shard), (1, 3))["epoch"] == 2
-
-
-def test_a_later_loader_tells_the_sampler_of_ranks_as_well() -> None:
-    shard = BatchSamplerShard(BatchSampler(SeedableRandomSampler()))
-    assert said(LaterDataLoaderShard(shard), (1, 3))["epoch"] == 5
-
-
-def test_a_loader_that_will_be_set_to_an_epoch_begins_that_one() -> None:
-    assert said(alone(), epoch=6)["epoch"] == 6
-
-
-def test_an_epoch_that_the_sampler_is_not_told_of_does_not_count() -> None:
-    shard = BatchSamplerShard(BatchSampler(SeedableRandomSampler()))
-    assert said(DataLoaderShard(shard), (1, 3), epoch=6)["epoch"] == 2
+@cases(
+    "loader, options, epoch",
+    of_the_loader_of_accelerate=(alone, {}, 5),
+    of_the_sampler_of_any_other_loader=(
+        lambda: SimpleNamespace(batch_sampler=BatchSampler(SeedableRandomSampler())),
+        {},
+        2,
+    ),
+    of_the_sampler_that_the_loader_does_not_tell=(lambda: DataLoaderShard(sharded()), {"place": (1, 3)}, 2),
+    of_a_later_loader_that_tells_it=(lambda: LaterDataLoaderShard(sharded()), {"place": (1, 3)}, 5),
+    that_the_loader_will_be_set_to=(alone, {"epoch": 6}, 6),
+    that_the_sampler_is_not_told_of=(lambda: DataLoaderShard(sharded()), {"place": (1, 3), "epoch": 6}, 2),
+)
+def test_the_epoch_is_the_one(loader: Callable[[], Any], options: dict[str, Any], epoch: int) -> None:
+    assert said(loader(), **options)["epoch"] == epoch
 
 
 @pytest.mark.parametrize("changed", [{}, {"drop_last": True}, {"split_batches": True, "batch_size": 12}])
@@ -124,8 +120,8 @@ def test_a_rank_says_the_order_of_all(changed: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        {"initial_seed": 2**53},  # more than a node takes
-        {"initial_seed": None},  # of a version that seeds otherwise
+        {"initial_seed": 2**53},  # more than a node accepts
+        {"initial_seed": None},  # of a version with another seed rule
         {"replacement": True},
         {"num_samples": 20},
     ],
@@ -146,5 +142,4 @@ def test_one_process_whose_last_batch_is_filled_says_no_order() -> None:
 
 
 def test_batches_dealt_to_another_process_than_the_reports_say_no_order() -> None:
-    shard = BatchSamplerShard(BatchSampler(SeedableRandomSampler()))
-    assert said(DataLoaderShard(shard), (0, 1)) is None
+    assert said(DataLoaderShard(sharded()), (0, 1)) is None

@@ -1,4 +1,4 @@
-"""A group shuffle has few groups open, opens each about once, and mixes them."""
+"""A group shuffle keeps few groups open, opens each about once, and mixes them."""
 
 from itertools import pairwise
 
@@ -11,7 +11,7 @@ from tests.unit.stoker_client.samplers import Plan, plans
 
 
 def fetched(groups: list[int], room: int) -> int:
-    """Return how often a group is fetched by who has room for so many, and knows which is needed last."""
+    """Return the number of fetches with ``room`` groups in a cache that evicts the group with the latest next use."""
     later: dict[int, list[int]] = {}
     for at in range(len(groups) - 1, -1, -1):
         later.setdefault(groups[at], []).append(at)
@@ -28,7 +28,7 @@ def fetched(groups: list[int], room: int) -> int:
 
 
 def fetched_by_last_use(groups: list[int], room: int) -> int:
-    """Return the same of who keeps what was read last."""
+    """Return the number of fetches with ``room`` groups in an LRU cache."""
     held: dict[int, None] = {}
     count = 0
     for group in groups:
@@ -58,7 +58,7 @@ def test_who_keeps_what_was_read_last_needs_room_for_two_reservoirs() -> None:
     assert fetched_by_last_use(groups, 128) > 2 * 2500
 
 
-def test_neighbours_are_a_round_apart() -> None:
+def test_neighbors_are_a_round_apart() -> None:
     order = list(GroupShuffleSampler(10_000, 10, reservoir=100, rank=0, world_size=1))
     assert not [pair for pair in pairwise(order) if pair[0] // 10 == pair[1] // 10 and abs(pair[0] - pair[1]) == 1][60:]
 

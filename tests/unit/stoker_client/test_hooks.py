@@ -1,8 +1,7 @@
-"""The hooks of each framework say what its documentation says that they are called with.
+"""The hooks of each framework accept the calls that its documentation describes.
 
-The objects here are as small as the documented attributes. tests/integration/clients has the real Trainers of
-transformers and Lightning, and Keras on JAX; TensorFlow, which is too large for each run, is tried here by the
-signatures that it documents.
+The objects here have only the documented attributes. tests/integration/clients runs the real Trainers of transformers
+and Lightning, and Keras on JAX. TensorFlow is too large for each run, so these tests use its documented signatures.
 """
 
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from stoker_client.lightning import LightningHooks
 
 
 class Recorder:
-    """A report that keeps what is said, on a clock of its own."""
+    """A report that records its lines, on a fake clock."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -43,7 +42,7 @@ class Recorder:
         self.flushed += 1
 
     def run(self, *parts: Callable[[], Any] | float) -> None:
-        """Call in turn; a number lets time pass."""
+        """Run the calls in order. A number advances the clock."""
         for part in parts:
             if callable(part):
                 part()
@@ -171,7 +170,7 @@ def test_the_backend_of_keras_decides_whether_waits_are_seen(
     backend: str, wait: bool, told: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Callback:
-        """As Keras has it: nothing that the hooks need."""
+        """A callback of Keras, without the parts that the hooks do not need."""
 
     package: Any = ModuleType("keras")
     package.callbacks = SimpleNamespace(Callback=Callback)

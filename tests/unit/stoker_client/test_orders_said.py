@@ -1,4 +1,4 @@
-"""The order in which a sampler reads is said to the node in words that it reads, and only where it is one."""
+"""A sampler reports its order to the node in a form that the node parses, and only if the order is known."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -9,15 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_api.reported_sampling import parse_reported_sampling
 from stoker_client import GlobalShuffleSampler, GroupShuffleSampler, TrainingReport, WarmFirstSampler
-from stoker_client.order_text import order_text, sampler_of
-from stoker_client.report_socket import ReportSocket
+from stoker_client.internal.order_text import order_text, sampler_of
+from stoker_client.internal.report_socket import ReportSocket
 from stoker_orders.job_order import JobOrder
 from stoker_orders.loading import Loading, rank_order
 from stoker_orders.sample_map import FileMap
 from stoker_orders.sampling_plan import SampleFiles, SampleLayout
-from stoker_sidecar.agent.core.reported_plans import ReportedOrder, plan_of
+from stoker_sidecar.agent.orders.reported_plans import ReportedOrder, parse_reported_sampling, plan_of
 from stoker_tuning.reports.line import parse_line
 from tests.unit.stoker_client.samplers import Plan, plans
 
@@ -25,13 +24,13 @@ FILES = {"layout": "Shards", "path": "*.bin"}
 
 
 class DistributedSampler:
-    """What PyTorch's has."""
+    """The attributes of PyTorch's distributed sampler."""
 
     seed, epoch, num_replicas, rank, shuffle, drop_last = 42, 3, 4, 1, True, False
 
 
 class SequentialSampler:
-    """Likewise."""
+    """The attributes of PyTorch's sequential sampler."""
 
 
 for _kind in (DistributedSampler, SequentialSampler):
@@ -40,7 +39,7 @@ for _kind in (DistributedSampler, SequentialSampler):
 
 @dataclass
 class LoaderStandIn:
-    """What a DataLoader has."""
+    """The attributes of a DataLoader."""
 
     sampler: Any
     dataset: Any
@@ -51,14 +50,14 @@ class LoaderStandIn:
 
 @dataclass
 class ImageFolder:
-    """What torchvision's has."""
+    """The attributes of torchvision's ImageFolder."""
 
     root: str
     samples: list[tuple[str, int]] = field(default_factory=lambda: [("a/b.jpg", 0)])
 
 
 class Lines(ReportSocket):
-    """A socket that keeps what is sent."""
+    """A socket that records the lines sent."""
 
     def __init__(self) -> None:
         super().__init__("somewhere")
@@ -105,7 +104,7 @@ def test_files_may_be_said_by_the_user() -> None:
 
 
 class OwnSampler:
-    """A sampler of a team's own, whose order a plug-in of theirs knows."""
+    """A custom sampler. A plug-in of the same team knows its order."""
 
     rank, world_size = 1, 4
 
@@ -127,9 +126,9 @@ def _sampling(line: bytes) -> str:
 @pytest.mark.parametrize(
     ("sampler", "data", "files"),
     [
-        (GlobalShuffleSampler(100, rank=0, world_size=1), None, None),  # nobody knows where the files are
+        (GlobalShuffleSampler(100, rank=0, world_size=1), None, None),  # the paths of the files are unknown
         (GlobalShuffleSampler(100, rank=0, world_size=1), range(100), None),
-        (GlobalShuffleSampler(100, rank=1, world_size=2), None, FILES),  # its batches are dealt anew
+        (GlobalShuffleSampler(100, rank=1, world_size=2), None, FILES),  # its batches are distributed again
         (object(), None, FILES),
         (GroupShuffleSampler(10, [5, 2, 3], rank=0, world_size=1), None, FILES),
         (GlobalShuffleSampler(100, rank=0, world_size=1), None, {"layout": "Shards", "path": "x" * 600}),
@@ -168,7 +167,7 @@ def test_an_order_that_is_no_longer_known_is_taken_back() -> None:
 
 
 class BatchSampler:
-    """What PyTorch's has, and what Accelerate and others have in its place."""
+    """The attributes of PyTorch's batch sampler and of its replacements, such as Accelerate's."""
 
     def __init__(self, sampler: Any) -> None:
         self.sampler = sampler

@@ -1,4 +1,4 @@
-"""Permutations follow from their key by an algorithm that docs/CLIENT.md states, and that others may repeat."""
+"""Permutations follow from their key by the algorithm in docs/guides/client.md. Other programs can repeat them."""
 
 import hashlib
 from collections import Counter
@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_client.randomness import permutation, words
+from stoker_client.internal.randomness import permutation, words
 
 
 def test_the_orders_of_this_version_stay_as_they_are() -> None:
@@ -16,7 +16,7 @@ def test_the_orders_of_this_version_stay_as_they_are() -> None:
 
 
 def test_the_document_has_an_order_to_check_against() -> None:
-    page = Path(__file__).resolve().parents[3] / "docs" / "CLIENT.md"
+    page = Path(__file__).resolve().parents[3] / "client" / "README.md"
     assert f"`{list(permutation(10, 'global', 1, 0))}`" in page.read_text(encoding="utf-8")
 
 
@@ -32,7 +32,7 @@ def test_a_permutation_has_each_number_once(length: int, seed: int) -> None:
 
 def test_all_orders_of_four_come_about_equally_often() -> None:
     seen = Counter(tuple(permutation(4, "x", seed)) for seed in range(24 * 200))
-    # 23 degrees of freedom: beyond 49.7 once in a thousand keys, and these keys are always the same ones.
+    # 23 degrees of freedom: one key in a thousand exceeds 49.7. The keys here are fixed.
     assert sum((seen[order] - 200) ** 2 / 200 for order in seen) + 200 * (24 - len(seen)) < 49.7
 
 

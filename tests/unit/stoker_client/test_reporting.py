@@ -1,4 +1,4 @@
-"""What a training says goes out in the protocol's words, seldom enough, and never holds the training up."""
+"""Reports of a training use the protocol's format, are rate-limited, and never block the training."""
 
 import socket
 import threading
@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from stoker_client import TrainingReport
-from stoker_client.report_socket import ReportSocket, encode
+from stoker_client.internal.report_socket import ReportSocket, encode
 from stoker_tuning.reports.figures import ReportFigures
 from stoker_tuning.reports.line import ReportLine, parse_line
 
 
 @dataclass
 class Node:
-    """A real socket as a node has it, read by the node's parser; and a clock that stands still."""
+    """A real socket like that of a node, read by the node's parser, and a fake clock."""
 
     path: Path
     now: float = 100.0
@@ -33,7 +33,7 @@ class Node:
         return TrainingReport(rank=0, world_size=1, socket=socket_there, clock=lambda: self.now, **options)
 
     def heard(self) -> list[ReportLine]:
-        """Return the lines since the last time, as a node reads them."""
+        """Return the lines since the last call, as parsed by a node."""
         found = []
         while True:
             try:
@@ -175,7 +175,7 @@ def test_long_texts_are_cut_so_that_the_line_is_taken(node: Node) -> None:
 
 def test_what_a_full_socket_refuses_is_said_later(node: Node) -> None:
     report = node.report()
-    for _ in range(10_000):  # nobody reads
+    for _ in range(10_000):  # no reader
         report.say(step=1, compute_seconds=0.5)
         node.now += 1.0
     first = node.heard()

@@ -1,4 +1,4 @@
-"""Each sampler: ranks have the epoch among them, epochs follow from seed and number, and a state goes on exactly."""
+"""Each sampler: ranks share the epoch, epochs follow from seed and number, and a state resumes exactly."""
 
 import json
 import pickle
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stoker_client import GlobalShuffleSampler, GroupShuffleSampler, QualityRatioSampler
 from tests.unit.stoker_client.samplers import Plan, plans
 
-WHOLE = ("global", "group", "warm")  # those whose epoch has every sample
+WHOLE = ("global", "group", "warm")  # samplers whose epoch has every sample
 epochs = st.integers(0, 12)
 
 
@@ -50,7 +50,7 @@ def test_a_state_goes_on_exactly_where_the_sampler_was(plan: Plan, epoch: int, d
     done = data.draw(st.integers(0, len(first)))
     begun = list(islice(iter(first), done))
     state = json.loads(json.dumps(first.state_dict()))
-    # What is warm has changed meanwhile: the epoch goes on as it began.
+    # The set of warm files has changed. The epoch continues as it began.
     second = replace(plan, warm=None if plan.warm is None else lambda _: bool(epoch % 2)).make(rank)
     second.load_state_dict(state)
     second.set_epoch(epoch)
@@ -64,7 +64,7 @@ def test_a_state_goes_on_exactly_where_the_sampler_was(plan: Plan, epoch: int, d
 @given(plans(), epochs, st.data())
 def test_a_state_of_what_was_trained_on_goes_on_from_there(plan: Plan, epoch: int, data: st.DataObject) -> None:
     first = plan.make(0, epoch)
-    whole = list(first)  # a DataLoader's workers have taken all of them
+    whole = list(first)  # the workers of a DataLoader have taken all of them
     trained = data.draw(st.integers(1, len(whole))) if whole else 0
     second = plan.make(0)
     second.load_state_dict(first.state_dict(consumed=trained))
@@ -72,6 +72,48 @@ def test_a_state_of_what_was_trained_on_goes_on_from_there(plan: Plan, epoch: in
     again = plan.make(0)
     again.load_state_dict(second.state_dict())
     assert list(again) == []
+
+
+@given(plans(), epochs, st.data())
+def test_a_state_that_is_loaded_after_iter_counts_for_that_iteration_alone(
+    plan: Plan, epoch: int, data: st.DataObject
+) -> None:
+    plan = replace(plan, warm=None)
+    first, second = plan.make(0, epoch), plan.make(0)
+    done = data.draw(st.integers(0, len(first)))
+    begun = list(islice(iter(first), done))
+    walk = iter(second)
+    second.load_state_dict(first.state_dict())
+    assert begun + list(walk) == plan.epoch(epoch)[0]
+    for _ in range(2):
+        assert list(second) == plan.epoch(epoch)[0]
+
+
+@given(plans(), st.data())
+def test_a_state_outlasts_iterations_that_yielded_nothing(plan: Plan, data: st.DataObject) -> None:
+    first, second = plan.make(), plan.make()
+    done = data.draw(st.integers(1, max(1, len(first))))
+    list(islice(iter(first), done))
+    second.load_state_dict(first.state_dict())
+    iter(second)
+    assert second.state_dict()["position"] == first.state_dict()["position"]
+    assert list(second) == plan.epoch(0)[0][done:]
+
+
+@pytest.mark.parametrize("begin", ["load", "iterate", "set_epoch"])
+def test_an_older_iteration_moves_no_position(begin: str) -> None:
+    sampler = Plan("global", 10, 0, 1).make()
+    old = iter(sampler)
+    next(old)
+    if begin == "load":
+        sampler.load_state_dict({**sampler.state_dict(), "position": 4})
+    elif begin == "set_epoch":
+        sampler.set_epoch(1)
+    else:
+        iter(sampler)
+    before = sampler.state_dict()
+    next(old)
+    assert sampler.state_dict() == before
 
 
 @given(plans(("global",)), epochs, st.integers(1, 5), st.data())
@@ -113,7 +155,7 @@ def test_the_place_is_that_of_the_moment_at_which_is_read(monkeypatch: pytest.Mo
     copied = pickle.loads(pickle.dumps(sampler))
     monkeypatch.delenv("RANK")
     assert (sampler.rank, sampler.world_size) == (0, 1)
-    assert (copied.rank, copied.world_size) == (1, 3)  # a process that loads data has the place of its rank
+    assert (copied.rank, copied.world_size) == (1, 3)  # a worker process gets the rank of its main process
 
 
 def test_a_copy_that_is_made_before_the_place_is_known_finds_it_where_it_is_read(
@@ -177,7 +219,7 @@ def test_a_state_of_another_order_is_refused(other: GlobalShuffleSampler, senten
 
 def test_an_epoch_in_groups_does_not_go_on_with_other_ranks() -> None:
     state = GroupShuffleSampler(10, 2, rank=0, world_size=2).state_dict(consumed=3)
-    with pytest.raises(ValueError, match="state is of 2 ranks in the middle of an epoch, and these are 1"):
+    with pytest.raises(ValueError, match="state belongs to 2 ranks in the middle of an epoch, and the job has 1"):
         GroupShuffleSampler(10, 2, rank=0, world_size=1).load_state_dict(state)
 
 

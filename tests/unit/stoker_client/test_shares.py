@@ -1,4 +1,4 @@
-"""What is warm comes first; a quality ratio reads shares so that all samples come equally often."""
+"""Warm files come first. A quality ratio weights shares so that all samples come equally often."""
 
 from collections import Counter
 

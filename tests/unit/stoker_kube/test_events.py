@@ -1,4 +1,4 @@
-"""Events never stop their teller: not when there are many, not when the API server is away."""
+"""Events are written in the background, also during floods and outages."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ NODE = ObjectRef("v1", "Node", "node-1")
 
 
 async def _no_wait(seconds: float) -> None:
-    """Return at once: the tests' clock jumps."""
+    """Return at once."""
 
 
 async def written(kube: FakeKube, recorder: EventRecorder) -> list[Object]:
@@ -28,7 +28,7 @@ async def written(kube: FakeKube, recorder: EventRecorder) -> list[Object]:
     return kube.objects(EVENTS)
 
 
-async def test_repeats_that_wait_are_written_once_with_their_count() -> None:
+async def test_queued_repeats_are_written_once_with_a_count() -> None:
     kube = FakeKube()
     recorder = EventRecorder(kube, "stoker")
     for _ in range(5):
@@ -37,7 +37,7 @@ async def test_repeats_that_wait_are_written_once_with_their_count() -> None:
     assert kube.requests == [("create", "events")]
 
 
-def test_events_that_wait_for_their_pace_are_counted_together() -> None:
+def test_events_delayed_by_the_rate_limit_are_merged() -> None:
     async def main() -> None:
         kube = FakeKube()
         recorder = EventRecorder(kube, "stoker", pace=_EverySecond())
@@ -53,7 +53,7 @@ def test_events_that_wait_for_their_pace_are_counted_together() -> None:
     run_virtual(main())
 
 
-def test_a_namespace_with_many_events_delays_no_other() -> None:
+def test_many_events_of_one_namespace_delay_no_other_namespace() -> None:
     async def main() -> None:
         kube = FakeKube()
         recorder = EventRecorder(kube, "stoker", pace=_EverySecond())
@@ -69,13 +69,13 @@ def test_a_namespace_with_many_events_delays_no_other() -> None:
 
 
 class _EverySecond:
-    """Lets one event go each second."""
+    """Allows one event per second."""
 
     def __init__(self) -> None:
         self._next = 0.0
 
     def wait(self) -> float:
-        """Return the seconds until the next one."""
+        """Return the seconds until the next event."""
         now = asyncio.get_running_loop().time()
         if now < self._next:
             return self._next - now
@@ -83,7 +83,7 @@ class _EverySecond:
         return 0.0
 
 
-async def test_an_event_of_a_cluster_scoped_object_lives_in_default() -> None:
+async def test_an_event_of_a_cluster_scoped_object_is_in_the_default_namespace() -> None:
     kube = FakeKube()
     recorder = EventRecorder(kube, "stoker")
     recorder.event(NODE, "Warning", "DiskFull", "No room.")
@@ -121,7 +121,18 @@ async def test_a_flood_keeps_the_newest() -> None:
     assert "Number 0." not in messages
 
 
-async def test_a_long_message_is_cut_to_what_the_server_takes() -> None:
+@pytest.mark.expected_logs("Too many events")
+async def test_a_flood_of_one_namespace_drops_no_event_of_another() -> None:
+    kube = FakeKube()
+    recorder = EventRecorder(kube, "stoker")
+    victim = ObjectRef("v1", "Pod", "trainer-0", "victim", "uid-2")
+    recorder.event(victim, "Normal", "Released", "Mine.")
+    for number in range(2 * PENDING_LIMIT):
+        recorder.event(POD, "Normal", "Released", f"Number {number}.")
+    assert "Mine." in {event["message"] for event in await written(kube, recorder)}
+
+
+async def test_a_long_message_is_cut_to_the_limit_of_the_server() -> None:
     kube = FakeKube()
     recorder = EventRecorder(kube, "stoker")
     recorder.event(POD, "Normal", "Released", "ü" * 2000)
@@ -130,7 +141,7 @@ async def test_a_long_message_is_cut_to_what_the_server_takes() -> None:
     assert len(message.encode()) <= 1024
 
 
-async def test_half_a_character_in_a_message_is_no_error() -> None:
+async def test_a_lone_surrogate_in_a_message_is_not_an_error() -> None:
     kube = FakeKube()
     recorder = EventRecorder(kube, "stoker")
     recorder.event(POD, "Normal", "Released", "a\ud83db")
@@ -138,7 +149,7 @@ async def test_half_a_character_in_a_message_is_no_error() -> None:
 
 
 @pytest.mark.expected_logs("could not be written")
-def test_events_of_an_object_that_are_not_answered_delay_no_other() -> None:
+def test_unanswered_events_of_one_object_delay_no_other_object() -> None:
     async def main() -> None:
         hangs = Trouble(lambda verb, kind, namespace, name, body: name.startswith("odd"), hangs=True)
         kube = TroubledKube(hangs)

@@ -1,4 +1,4 @@
-"""Who may lead, and when a leader must stop."""
+"""Leader election with a Lease."""
 
 import asyncio
 from typing import Any
@@ -11,13 +11,13 @@ from stoker_kube.lease import LeaderElection, Observed, is_free
 from stoker_kube.resources import LEASES
 from tests.fakes.kube import FakeKube
 from tests.support.virtual_time import run_virtual
-from tests.support.waiting import eventually
+from tests.support.waiting import SECONDS, eventually
 
 OUTAGE = Unavailable(0, "Unreachable", "Connection refused.")
 
 
 class Clock:
-    """Seconds that pass only while someone waits for them."""
+    """A clock that advances only during sleeps."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -38,11 +38,11 @@ def candidate(kube: FakeKube, identity: str, clock: Clock) -> LeaderElection:
     ("holder", "now", "free"),
     [("", 0.0, True), ("me", 0.0, True), ("other", 14.0, False), ("other", 15.5, True)],
 )
-def test_a_lease_is_free_when_it_is_nobody_s_ours_or_has_run_out(holder: str, now: float, free: bool) -> None:
+def test_a_lease_is_free_without_holder_if_held_or_expired(holder: str, now: float, free: bool) -> None:
     assert is_free(Observed(holder, "1", duration=15.0, since=0.0), "me", now) is free
 
 
-async def test_a_dead_leader_is_followed_after_its_lease_ran_out() -> None:
+async def test_a_new_leader_starts_after_the_lease_expires() -> None:
     kube, clock = FakeKube(), Clock()
     spec = {"holderIdentity": "dead", "leaseDurationSeconds": 15}
     await kube.create(LEASES, {"metadata": {"name": "operator", "namespace": "stoker"}, "spec": spec})
@@ -52,8 +52,8 @@ async def test_a_dead_leader_is_followed_after_its_lease_ran_out() -> None:
     await heir.release()
 
 
-@pytest.mark.expected_logs("cannot be taken", "lost the lease")
-async def test_a_leader_that_cannot_renew_loses_before_another_may_take() -> None:
+@pytest.mark.expected_logs("Cannot take", "lost the lease")
+async def test_a_leader_without_renewals_stops_before_the_lease_expires() -> None:
     kube, clock = FakeKube(), Clock()
     leader = candidate(kube, "one", clock)
     await leader.acquire()
@@ -64,7 +64,7 @@ async def test_a_leader_that_cannot_renew_loses_before_another_may_take() -> Non
 
 
 @pytest.mark.expected_logs("lost the lease")
-async def test_a_leader_that_was_replaced_stops_at_its_next_look() -> None:
+async def test_a_replaced_leader_stops_at_its_next_renewal() -> None:
     kube, clock = FakeKube(), Clock()
     leader = candidate(kube, "one", clock)
     await leader.acquire()
@@ -74,7 +74,7 @@ async def test_a_leader_that_was_replaced_stops_at_its_next_look() -> None:
     assert (await kube.get(LEASES, "operator", "stoker"))["spec"]["holderIdentity"] == "two"
 
 
-@pytest.mark.expected_logs("could not be handed over")
+@pytest.mark.expected_logs("Cannot release")
 async def test_a_release_during_an_outage_does_not_raise() -> None:
     kube, clock = FakeKube(), Clock()
     leader = candidate(kube, "one", clock)
@@ -84,7 +84,7 @@ async def test_a_release_during_an_outage_does_not_raise() -> None:
 
 
 class Silent(FakeKube):
-    """An API server that says nothing any more once it is told so."""
+    """An API server that stops answering on request."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,8 +102,8 @@ class Silent(FakeKube):
 
 
 @pytest.mark.parametrize("after", [0.0, 1.0, 1.9, 3.9])
-@pytest.mark.expected_logs("not answered in time", "lost the lease")
-def test_a_leader_that_is_not_answered_stops_before_another_may_start(after: float) -> None:
+@pytest.mark.expected_logs("No answer in time", "lost the lease")
+def test_a_leader_without_answers_stops_before_the_lease_expires(after: float) -> None:
     async def main() -> None:
         kube, loop = Silent(), asyncio.get_running_loop()
         leader = LeaderElection(kube, "stoker", "operator", "one", clock=loop.time)
@@ -118,8 +118,8 @@ def test_a_leader_that_is_not_answered_stops_before_another_may_start(after: flo
     run_virtual(main())
 
 
-@pytest.mark.expected_logs("not answered in time")
-def test_a_leader_stays_one_where_the_second_renewal_is_answered() -> None:
+@pytest.mark.expected_logs("No answer in time")
+def test_a_leader_continues_if_the_second_renewal_succeeds() -> None:
     async def main() -> None:
         kube, loop = Silent(), asyncio.get_running_loop()
         leader = LeaderElection(kube, "stoker", "operator", "one", clock=loop.time)
@@ -145,7 +145,7 @@ async def test_a_renewal_is_one_request() -> None:
 
 
 class AnswersAreLost(FakeKube):
-    """An API server that carries out each patch, while its answer is still on the way when the caller gives up."""
+    """An API server that executes each patch, but whose answer arrives too late."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -160,7 +160,7 @@ class AnswersAreLost(FakeKube):
         return answer
 
 
-async def test_it_is_handed_over_though_the_answer_to_the_last_renewal_was_lost() -> None:
+async def test_a_lease_is_released_after_a_lost_answer() -> None:
     async def turn(_: float) -> None:
         await asyncio.sleep(0)
 
@@ -177,7 +177,7 @@ async def test_it_is_handed_over_though_the_answer_to_the_last_renewal_was_lost(
 
 
 @pytest.mark.parametrize("turns", range(12))
-async def test_it_can_be_handed_over_at_any_turn_of_the_event_loop(turns: int) -> None:
+async def test_a_lease_can_be_released_at_any_time(turns: int) -> None:
     async def turn(_: float) -> None:
         await asyncio.sleep(0)
 
@@ -185,5 +185,5 @@ async def test_it_can_be_handed_over_at_any_turn_of_the_event_loop(turns: int) -
     await election.acquire()
     for _ in range(turns):
         await asyncio.sleep(0)
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(SECONDS):
         await election.release()

@@ -1,17 +1,17 @@
-"""A stream of bytes is split into lines wherever the network cut it."""
+"""Splitting a byte stream into lines."""
 
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_kube.lines import LineSplitter
+from stoker_kube.client import LineSplitter
 
 LINES = st.lists(st.binary(min_size=1).map(lambda line: b"{" + line.replace(b"\n", b"") + b"}"))
 
 
 @given(LINES, st.lists(st.integers(0, 200)))
-def test_lines_are_the_same_however_they_are_cut(lines: list[bytes], cuts: list[int]) -> None:
+def test_lines_do_not_depend_on_chunk_boundaries(lines: list[bytes], cuts: list[int]) -> None:
     whole = b"".join(line + b"\n" for line in lines)
     edges = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
     splitter = LineSplitter()

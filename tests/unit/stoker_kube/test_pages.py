@@ -1,4 +1,4 @@
-"""A page is read an object at a time, and what it says is what JSON says."""
+"""Pages of a list are decoded one object at a time."""
 
 import json
 from typing import Any
@@ -16,13 +16,13 @@ def content(items: object = ITEMS, **metadata: str) -> bytes:
     return json.dumps({"kind": "PodList", "metadata": metadata, "items": items}).encode()
 
 
-def test_its_objects_have_the_type_that_lists_leave_out() -> None:
+def test_objects_of_a_page_have_apiversion_and_kind() -> None:
     objects = read_page(content()).objects(PODS)
     assert list(objects) == [TYPED | item for item in ITEMS]
     assert (len(objects), objects[1], objects[1:]) == (3, TYPED | ITEMS[1], [TYPED | item for item in ITEMS[1:]])
 
 
-def test_its_metadata_says_how_the_list_goes_on() -> None:
+def test_the_metadata_of_a_page_has_the_continue_token() -> None:
     page = read_page(content(resourceVersion="7", **{"continue": "more"}))
     assert page.metadata == {"resourceVersion": "7", "continue": "more"}
 
@@ -34,12 +34,12 @@ def test_a_page_with_nothing_in_it_has_no_objects(empty: bytes) -> None:
 
 
 @pytest.mark.parametrize("odd", [b"1e400", b'"\\ud800"', b"123456789012345678901234567890", b"NaN"])
-def test_what_only_python_takes_is_read_as_python_reads_it(odd: bytes) -> None:
+def test_json_that_only_python_accepts_is_parsed_by_python(odd: bytes) -> None:
     items = b'[{"metadata":{"name":"a"},"spec":' + odd + b'},{"metadata":{"name":"b"}}]'
     found = list(read_page(b'{"items":' + items + b"}").objects(PODS))
     assert repr(found) == repr([TYPED | item for item in json.loads(items)])
 
 
-def test_what_is_no_json_is_told_as_such() -> None:
+def test_invalid_json_is_an_error() -> None:
     with pytest.raises(json.JSONDecodeError):
         read_page(b"<html>")

@@ -1,4 +1,4 @@
-"""Frames of a forwarded port become an HTTP answer, however they are cut, and what is none is refused."""
+"""Parsing the frames of a forwarded port into an HTTP answer."""
 
 from itertools import pairwise
 
@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stoker_kube.access.port_forward import ForwardedAnswer
 from stoker_kube.errors import KubeError
-from stoker_kube.port_forward import ForwardedAnswer
 
 PORT = (8083).to_bytes(2, "little")
 BODY = b'{"node": "n1"}'
@@ -22,7 +22,7 @@ def fed(*frames: bytes, most: int = 1000) -> ForwardedAnswer:
 
 
 @given(st.lists(st.integers(0, len(HEAD + BODY)), max_size=6))
-def test_the_answer_is_the_same_however_it_is_cut(cuts: list[int]) -> None:
+def test_the_answer_does_not_depend_on_frame_boundaries(cuts: list[int]) -> None:
     whole, at = HEAD + BODY, [0, *sorted(cuts), len(HEAD + BODY)]
     parts = [whole[start:end] for start, end in pairwise(at)]
     answer = fed(b"\0" + PORT, b"\1" + PORT, *(b"\0" + part for part in parts))
@@ -45,12 +45,12 @@ def test_without_a_length_it_ends_with_the_connection() -> None:
         ((b"\0" + PORT, b"\0" + b"x" * 70_000), "more than 1000 bytes"),
     ],
 )
-def test_what_is_no_answer_is_a_sentence(frames: tuple[bytes, ...], sentence: str) -> None:
+def test_an_invalid_answer_is_an_error(frames: tuple[bytes, ...], sentence: str) -> None:
     with pytest.raises(KubeError, match=sentence):
         fed(*frames)
 
 
 @pytest.mark.parametrize("frame", [b"\0" + PORT, b"\0" + PORT + HEAD + BODY[:-1]])
-def test_half_an_answer_is_none(frame: bytes) -> None:
+def test_an_incomplete_answer_is_an_error(frame: bytes) -> None:
     with pytest.raises(KubeError, match="ended before"):
         fed(frame).body()

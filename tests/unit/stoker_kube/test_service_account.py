@@ -1,11 +1,11 @@
-"""A pod's own credentials: files that the kubelet renews, and sentences where they are not usable."""
+"""Credentials of a pod."""
 
 from pathlib import Path
 
 import pytest
 
+from stoker_kube.access.service_account import ServiceAccount
 from stoker_kube.errors import ConfigError
-from stoker_kube.service_account import ServiceAccount
 
 SERVER = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
@@ -16,7 +16,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_server_is_the_one_that_kubernetes_names(folder: Path) -> None:
+def test_the_server_address_comes_from_the_environment(folder: Path) -> None:
     assert ServiceAccount(SERVER, folder).host == "https://10.0.0.1:443"
 
 
@@ -34,28 +34,28 @@ async def test_a_token_is_read_again_after_a_minute(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", sorted(SERVER))
-def test_without_an_address_it_is_told_which_variables_are_missing(folder: Path, missing: str) -> None:
+def test_without_an_address_the_error_names_the_variables(folder: Path, missing: str) -> None:
     with pytest.raises(ConfigError, match="KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set"):
         ServiceAccount(SERVER | {missing: ""}, folder)
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", "é".encode()])
-def test_a_token_that_is_none_is_refused_by_the_name_of_its_file(folder: Path, content: bytes) -> None:
+def test_an_invalid_token_is_an_error_with_its_file(folder: Path, content: bytes) -> None:
     (folder / "token").write_bytes(content)
     with pytest.raises(ConfigError, match=str(folder / "token")):
         ServiceAccount(SERVER, folder)
 
 
-def test_a_missing_token_is_refused_by_the_name_of_its_file(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=f"{tmp_path / 'token'} cannot be read"):
+def test_a_missing_token_is_an_error_with_its_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"Cannot read {tmp_path / 'token'}"):
         ServiceAccount(SERVER, tmp_path)
 
 
 @pytest.mark.parametrize("content", [None, "", "no certificate"])
-def test_an_authority_that_is_none_is_refused_by_the_name_of_its_file(folder: Path, content: str | None) -> None:
+def test_an_invalid_ca_is_an_error_with_its_file(folder: Path, content: str | None) -> None:
     if content is not None:
         (folder / "ca.crt").write_text(content)
-    with pytest.raises(ConfigError, match=f"{folder / 'ca.crt'} is not usable"):
+    with pytest.raises(ConfigError, match=f"Cannot use {folder / 'ca.crt'}"):
         ServiceAccount(SERVER, folder).ssl()
 
 

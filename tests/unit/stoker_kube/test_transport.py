@@ -1,15 +1,15 @@
-"""What is asked of a server beside the request itself."""
+"""Request headers of the transport."""
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from stoker_kube.transport import Request, Transport
+from stoker_kube.access.transport import Request, Transport
 from tests.support.plain_access import PlainAccess
 
 
 @pytest.mark.parametrize("compressed", [True, False])
-async def test_long_answers_are_compressed_only_for_who_wants_that(compressed: bool) -> None:
+async def test_compression_is_optional(compressed: bool) -> None:
     async def answer(request: web.Request) -> web.Response:
         return web.json_response({"gzip": "gzip" in request.headers["Accept-Encoding"]})
 

@@ -1,7 +1,7 @@
-"""The endless watch over outages, and the informer on top of it."""
+"""The reconnecting watch, and the informer on top of it."""
 
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from tests.support.waiting import take
 
 
 class Sleeps:
-    """A clock that jumps: remembers how long it was asked to wait."""
+    """A fake sleep that records the requested seconds."""
 
     def __init__(self) -> None:
         self.asked: list[float] = []
@@ -58,9 +58,7 @@ async def test_a_broken_connection_is_resumed_without_a_list(kube: FakeKube, eve
     assert kube.requests.count(("list", "configmaps")) == 1
 
 
-async def test_after_a_forgotten_history_the_difference_is_told(
-    kube: FakeKube, events: AsyncIterator[WatchEvent]
-) -> None:
+async def test_after_expired_only_changes_are_yielded(kube: FakeKube, events: AsyncIterator[WatchEvent]) -> None:
     for name in ("same", "gone", "changed"):
         await make(kube, name)
     await take(4, events)
@@ -75,7 +73,7 @@ async def test_after_a_forgotten_history_the_difference_is_told(
 
 
 @pytest.mark.expected_logs("is interrupted")
-async def test_an_outage_is_waited_out_as_the_server_asks(
+async def test_an_outage_waits_for_retry_after(
     kube: FakeKube, events: AsyncIterator[WatchEvent], sleeps: Sleeps
 ) -> None:
     kube.fail_next("list", CONFIG_MAPS, Unavailable(429, "TooManyRequests", "Come back later.", retry_after=7.0))
@@ -84,9 +82,7 @@ async def test_an_outage_is_waited_out_as_the_server_asks(
 
 
 @pytest.mark.expected_logs("is interrupted")
-async def test_waits_grow_while_the_server_stays_away(
-    kube: FakeKube, events: AsyncIterator[WatchEvent], sleeps: Sleeps
-) -> None:
+async def test_waits_grow_during_an_outage(kube: FakeKube, events: AsyncIterator[WatchEvent], sleeps: Sleeps) -> None:
     for _ in range(8):
         kube.fail_next("list", CONFIG_MAPS, Unavailable(0, "Unreachable", "Connection refused."))
     await take(1, events)
@@ -95,7 +91,7 @@ async def test_waits_grow_while_the_server_stays_away(
 
 
 @pytest.mark.expected_logs("is interrupted")
-async def test_each_attempt_after_an_interruption_is_told(kube: FakeKube, sleeps: Sleeps) -> None:
+async def test_each_attempt_after_an_interruption_is_reported(kube: FakeKube, sleeps: Sleeps) -> None:
     told_after: list[int] = []
     for _ in range(2):
         kube.fail_next("list", CONFIG_MAPS, Unavailable(0, "Unreachable", "Connection refused."))
@@ -125,7 +121,7 @@ async def test_an_error_event_in_the_stream_leads_to_a_new_list(sleeps: Sleeps) 
         assert told(await take(2, events)) == [(EventType.SYNCED, ""), (EventType.SYNCED, "")]
 
 
-async def test_who_wants_to_know_is_told_of_a_refusal(kube: FakeKube) -> None:
+async def test_errors_to_give_up_on_are_raised(kube: FakeKube) -> None:
     kube.fail_next("list", CONFIG_MAPS, Forbidden(403, "Forbidden", "configmaps is forbidden"))
     with pytest.raises(Forbidden):
         await anext(watch(kube, CONFIG_MAPS, give_up_on=(Forbidden,)))
@@ -140,7 +136,7 @@ def item(name: str, value: str) -> Object:
     return {"kind": "ConfigMap", "metadata": {"name": name, "namespace": "test"}, "data": {"v": value}}
 
 
-async def test_an_informer_mirrors_views_and_tells_only_their_changes() -> None:
+async def test_an_informer_reports_only_changed_views() -> None:
     changes: list[tuple[str, str | None, str | None]] = []
     events = feed(
         WatchEvent(EventType.ADDED, item("a", "1")),
@@ -157,22 +153,8 @@ async def test_an_informer_mirrors_views_and_tells_only_their_changes() -> None:
     assert changes == [("test/a", None, "1"), ("test/a", "1", "2"), ("test/b", None, "3"), ("test/a", "2", None)]
 
 
-async def test_each_event_is_taken_in_a_turn_of_its_own() -> None:
-    said: list[str] = []
-
-    @asynccontextmanager
-    async def turn() -> AsyncIterator[None]:
-        said.append("begin")
-        yield
-        said.append("end")
-
-    events = feed(WatchEvent(EventType.ADDED, item("a", "1")), WatchEvent(EventType.SYNCED, {}))
-    await Informer(events, lambda o: said.append("read"), turn=turn).run()
-    assert said == ["begin", "read", "end"]
-
-
-@pytest.mark.expected_logs("cannot be read and is left out")
-async def test_an_object_that_cannot_be_read_is_left_out_and_the_rest_goes_on() -> None:
+@pytest.mark.expected_logs("is ignored")
+async def test_an_object_that_cannot_be_parsed_is_left_out() -> None:
     events = feed(WatchEvent(EventType.ADDED, item("bad", "x")), WatchEvent(EventType.ADDED, item("good", "7")))
     informer = Informer(events, lambda o: int(o["data"]["v"]))
     await informer.run()

@@ -1,19 +1,19 @@
-"""Builders of small clusters for the tests of gating."""
+"""Builders of small clusters for tests of gating."""
 
 from typing import Any
 
 from stoker_api import names
-from stoker_api.dataset import Dataset
-from stoker_api.nodecache import NodeCache
-from stoker_operator.core.resources import Resources
-from stoker_operator.core.views import ClusterView, NodeView, PodView
+from stoker_api.datasets.dataset import Dataset
+from stoker_api.node_caches.nodecache import NodeCache
+from stoker_operator.core.views.cluster import ClusterView, NodeView, PodView
+from stoker_operator.core.views.resources import Resources
 
 GIB = 2**30
 VERSION = "d" * 64
 
 
 def dataset(name: str = "imagenet", *, listed: bool = True, size: int = 2 * GIB, **spec: Any) -> Dataset:
-    """Make a Dataset of namespace vision whose uid is its name."""
+    """Make a Dataset in namespace vision whose UID is its name."""
     status = {"version": VERSION, "bytes": size} if listed else {}
     metadata = {"namespace": "vision", "name": name, "uid": name}
     return Dataset.model_validate(
@@ -26,7 +26,9 @@ def holding(node: str, share: float = 1.0, name: str = "imagenet", **report: Any
     phase = "Warm" if share == 1.0 else "Warming"
     row = {"namespace": "vision", "name": name, "uid": name, "phase": phase, "version": VERSION}
     row |= {"bytes": 2 * GIB, "warmBytes": int(share * 2 * GIB)} | report
-    return NodeCache.model_validate({"metadata": {"name": node}, "status": {"datasets": [row]}})
+    entry = {"namespace": "vision", "name": name, "uid": row["uid"], "source": {"uri": "s3://bucket/"}}
+    spec = {"datasets": [entry]}
+    return NodeCache.model_validate({"metadata": {"name": node}, "spec": spec, "status": {"datasets": [row]}})
 
 
 def node(name: str, slots: int = 4, **fields: Any) -> NodeView:
@@ -36,7 +38,7 @@ def node(name: str, slots: int = 4, **fields: Any) -> NodeView:
 
 
 def held(name: str = "pod", **fields: Any) -> PodView:
-    """Make a held pod of one core that wants vision/imagenet, created at second 1000."""
+    """Make a gated pod of one core that needs vision/imagenet. Its creation time is second 1000."""
     defaults: dict[str, Any] = {
         "requests": Resources(cpu_milli=1000, pods=1),
         "gates": (names.GATE_WARM,),

@@ -5,16 +5,16 @@ from typing import Any
 
 from stoker_api import names
 from stoker_api.times import format_time
-from stoker_operator.core.kueue_objects import CHECK_MANAGER
-from stoker_operator.core.resources import Resources
+from stoker_operator.core.kueue.kueue_objects import CHECK_MANAGER
+from stoker_operator.core.views.resources import Resources
 from tests.unit.stoker_operator.builders import NOW
 
-ROOM = Resources(4000, 1 << 34, 110)  # of the usual node
+ROOM = Resources(4000, 1 << 34, 110)  # of the default node
 CHECK = "data-warm"
 
 
 def make_check(name: str = CHECK, controller: str = names.KUEUE_CONTROLLER, **annotations: str) -> dict[str, Any]:
-    """Make an AdmissionCheck; annotations by their short names, such as warm_within."""
+    """Make an AdmissionCheck with annotations by short name, such as warm_within."""
     notes = {f"{names.GROUP}/{key.replace('_', '-')}": value for key, value in annotations.items()}
     metadata = {"name": name, "uid": f"uid-{name}", "generation": 1, "resourceVersion": "1", "annotations": notes}
     return {"metadata": metadata, "spec": {"controllerName": controller}}
@@ -43,7 +43,7 @@ def make_workload(
     age: float = 0.0,
     **fields: Any,
 ) -> dict[str, Any]:
-    """Make a Workload with one check of ours. ``conditions``: status by type, or a reason for False; ``age`` in s."""
+    """Make a Workload with one Stoker check. ``conditions``: status by type, or a reason for False; ``age`` in s."""
     rows = [_condition(kind, said) for kind, said in (conditions or {}).items()]
     check = {"name": CHECK, "state": state, "lastTransitionTime": format_time(NOW - 60), "message": message}
     metadata = {
@@ -61,7 +61,7 @@ def make_workload(
 
 
 def held_back(until: float, *, ours: bool = True) -> dict[str, Any]:
-    """Return the fields of a Workload that was evicted by a check, and is to be left alone until then."""
+    """Return the fields of a Workload that a check evicted, and that stays out of the queue until then."""
     fields: dict[str, Any] = {"f:status": {"f:requeueState": {"f:requeueAt": {}}}}
     owner = {"manager": CHECK_MANAGER if ours else "kueue-provisioning", "operation": "Apply", "fieldsV1": fields}
     return {
@@ -74,7 +74,7 @@ def held_back(until: float, *, ours: bool = True) -> dict[str, Any]:
 
 
 def noted_wait(since: float, until: float, pods: str = "main") -> dict[str, Any]:
-    """Return the fields of a Workload that has quota, and whose check noted when its data came how long it waited."""
+    """Return the fields of a Workload with quota whose check noted its wait for data."""
     note = {"name": pods, "annotations": {names.ANNOTATION_WAITED: f"{format_time(since)}/{format_time(until)}"}}
     row = {"name": CHECK, "state": "Pending", "lastTransitionTime": format_time(since), "message": "warm"}
     return {

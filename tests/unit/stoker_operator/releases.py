@@ -1,20 +1,20 @@
-"""What tests of releases look at: times, and what became of the one pod that is held."""
+"""Helpers for tests of releases: times, and the outcome for the only gated pod."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from stoker_operator.core.gating import Gating
-from stoker_operator.core.release_decisions import Hold, Outcome, Release
-from stoker_operator.core.views import ClusterView
+from stoker_operator.core.gating.gating import Gating
+from stoker_operator.core.gating.releases import Hold, Outcome, Release
+from stoker_operator.core.views.cluster import ClusterView
 
 NOW = 1030.0
-SEEN = 1060.0  # when a pod that no node could take is let go, for autoscalers to see
+SEEN = 1060.0  # release time of a pod that fits no node, so that autoscalers see it
 LATE = 1000.0 + 601
 REQUIRE = {"mode": "Require", "maxWait": "10m"}
 
 
 def filled(view: ClusterView, now: float = NOW) -> Gating:
-    """Return a gating that knows what is in ``view``."""
+    """Return a gating that knows the objects in ``view``."""
     gating = Gating()
     for key, dataset in view.datasets.items():
         gating.put_dataset(key, dataset)
@@ -30,20 +30,14 @@ def filled(view: ClusterView, now: float = NOW) -> Gating:
 
 
 def decided_by(gating: Gating, now: float, bookings: Mapping[str, Sequence[str]] = MappingProxyType({})) -> Outcome:
-    """Return what a pass comes to, made without a pause."""
-    slices = gating.decide(now, bookings)
-    try:
-        while True:
-            next(slices)
-    except StopIteration as end:
-        outcome: Outcome = end.value
-        return outcome
+    """Return the outcome of a pass."""
+    return gating.decide(now, bookings)
 
 
 def decide_releases(
     view: ClusterView, now: float, bookings: Mapping[str, Sequence[str]] = MappingProxyType({})
 ) -> Outcome:
-    """Return the first pass over what is in ``view``: it decides on all held pods."""
+    """Return the first pass over ``view``. It decides about all gated pods."""
     return decided_by(filled(view, now), now, bookings)
 
 

@@ -1,21 +1,21 @@
-"""A leader whose clock is set back hands over: what it noted by it would be waited for."""
+"""A leader whose clock is set back hands over. Otherwise it would wait for the times that it noted."""
 
 import asyncio
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
 from stoker_kube.resources import LEASES
-from stoker_operator import replica
-from stoker_operator.clock_watch import LOOK_EVERY, until_set_back
-from stoker_operator.core import installed_names
+from stoker_operator.core.views import installed_names
 from stoker_operator.errors import LeadershipLostError
-from stoker_operator.replica import Replica, ReplicaOptions
+from stoker_operator.processes import replica
+from stoker_operator.processes.replica import LOOK_EVERY, Replica, ReplicaOptions, until_set_back
 from tests.fakes.kube import FakeKube
 
 
 async def set_back_by(*changes: float) -> float | None:
-    """Return what is told of a clock that is set by so many seconds between looks; None: nothing."""
+    """Return the reported step back of a clock that is set by these seconds between checks. None: no report."""
     now, left = [1_000.0, 5.0], iter(changes)
 
     async def sleep(seconds: float) -> None:
@@ -25,7 +25,7 @@ async def set_back_by(*changes: float) -> float | None:
 
     try:
         return await until_set_back(lambda: now[0], lambda: now[1], sleep)
-    except RuntimeError:  # what a coroutine makes of the end of the changes
+    except RuntimeError:  # a coroutine raises it when the changes end
         return None
 
 
@@ -40,7 +40,7 @@ async def test_a_clock_that_is_set_forward_or_corrected_by_little_is_not(changes
 
 @pytest.fixture
 def ended(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Have leaders work until they are cancelled, and note that."""
+    """Let leaders work until they are canceled, and record that."""
     noted: list[str] = []
 
     class Work:
@@ -64,7 +64,7 @@ async def test_its_leader_ends_its_work_and_gives_the_lease_back(
 
     monkeypatch.setattr(replica, "until_set_back", at_once)
     kube = FakeKube()
-    one = Replica(kube, kube, ReplicaOptions("stoker-system", "one", "127.0.0.1", 0, 0))
+    one = Replica(kube, lambda: nullcontext(kube), ReplicaOptions("stoker-system", "one", "127.0.0.1", 0))
 
     with pytest.raises(LeadershipLostError, match="the clock was set back by 3600 s"):
         await one._take_part(asyncio.Event())

@@ -4,12 +4,16 @@ import json
 
 import aiohttp
 
-from stoker_api.node_workload import NodeWorkload
-from stoker_operator.health import HealthServer
+from stoker_api.node_caches.node_workload import NodeWorkload
+from stoker_api.node_caches.workload_totals import WorkloadTotals, workload_totals
+from stoker_operator.processes.health import HealthServer
 
 
 async def answers(missing: str, path: str, *rows: NodeWorkload) -> tuple[int, str]:
-    server = HealthServer(lambda: missing, "127.0.0.1", 0, lambda: rows)
+    return await ask(HealthServer("operator", lambda: missing, "127.0.0.1", 0, lambda: workload_totals(rows)), path)
+
+
+async def ask(server: HealthServer, path: str) -> tuple[int, str]:
     await server.start()
     try:
         async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{server.port}{path}") as answer:
@@ -27,7 +31,7 @@ async def test_it_is_healthy_before_it_is_ready() -> None:
 async def test_metrics_are_served() -> None:
     status, text = await answers("", "/metrics")
     assert status == 200
-    assert "stoker_leader" in text
+    assert 'stoker_build_info{component="operator"' in text
 
 
 TRAINS = NodeWorkload(pod="vision/a", uid="a", phase="Training", epoch=3, step=70, items_per_second=5.0, tuned="x")
@@ -46,8 +50,17 @@ async def test_workloads_of_all_nodes_are_summed_up_without_a_name() -> None:
     assert "vision" not in text
 
 
-async def test_workloads_are_metrics_by_phase() -> None:
-    _, text = await answers("", "/metrics", TRAINS, SERVES)
-    assert 'stoker_cluster_workloads{phase="Training"} 1.0' in text
-    assert 'stoker_cluster_workloads{phase="Validation"} 0.0' in text
-    assert "stoker_cluster_epochs 3.0" in text
+async def test_a_process_without_workloads_serves_no_totals() -> None:
+    server = HealthServer("webhook", lambda: "", "127.0.0.1", 0)
+    assert (await ask(server, "/ml/metrics"))[0] == 404
+
+
+async def test_a_scrape_of_metrics_updates_the_totals() -> None:
+    updates = list[str]()
+
+    def totals() -> WorkloadTotals:
+        updates.append("now")
+        return workload_totals(())
+
+    await ask(HealthServer("operator", lambda: "", "127.0.0.1", 0, totals), "/metrics")
+    assert updates == ["now"]

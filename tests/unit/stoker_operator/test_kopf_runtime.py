@@ -1,4 +1,4 @@
-"""kopf in its thread: started again when it ends, and ended with us."""
+"""kopf in its thread: restarted when it ends, and stopped with the process."""
 
 import asyncio
 import threading
@@ -9,29 +9,29 @@ import pytest
 
 from stoker_api import names
 from stoker_api.backoff import Backoff
-from stoker_operator.kopf_runtime import KopfThread, make_registry, make_settings
+from stoker_operator.handlers.kopf_runtime import KopfThread, make_registry, make_settings
 from tests.fakes.sidecar import settled
 from tests.support.waiting import eventually
 
 
 class Scripted:
-    """In place of ``kopf.operator``: fails as often as it is told to, then runs until its flag is set."""
+    """Replaces ``kopf.operator``: fails ``failures`` times, then runs until ``stop_flag`` is set."""
 
     def __init__(self, failures: int = 0) -> None:
         self.starts: list[str] = []
         self.stops = 0
         self._failures = failures
 
-    async def __call__(self, *, stop_flag: asyncio.Event, **_: Any) -> None:
+    async def __call__(self, *, stop_flag: asyncio.Future[None], **_: Any) -> None:
         self.starts.append(threading.current_thread().name)
         if len(self.starts) <= self._failures:
             raise RuntimeError("no cluster")
-        await stop_flag.wait()
+        await stop_flag
         self.stops += 1
 
 
 def thread() -> KopfThread:
-    return KopfThread(make_registry(), Backoff(first=0.001))
+    return KopfThread(make_registry(lambda *event: None), Backoff(first=0.001))
 
 
 async def test_it_runs_in_a_thread_of_its_own_and_ends_with_the_task(monkeypatch: pytest.MonkeyPatch) -> None:

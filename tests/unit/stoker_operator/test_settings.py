@@ -6,11 +6,12 @@ import pytest
 
 from stoker_operator.errors import SettingsError
 from stoker_operator.settings import read_settings
+from tests.support.cases import cases
 
 
 @pytest.fixture(autouse=True)
 def chart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set the environment that the chart writes."""
+    """Set the environment as the chart does."""
     monkeypatch.setenv("POD_NAMESPACE", "stoker")
     monkeypatch.setenv("POD_NAME", "operator-1")
 
@@ -26,14 +27,21 @@ def test_the_charts_environment_is_enough() -> None:
     )
 
 
-def test_a_mounted_certificate_is_used_when_its_folder_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STOKER_WEBHOOK_CERTIFICATE_DIR", "/tls")
-    assert read_settings().webhook_certificate_dir == Path("/tls")
+def test_it_listens_on_all_addresses_unless_one_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read_settings().host is None
+    monkeypatch.setenv("STOKER_HOST", "::1")
+    assert read_settings().host == "::1"
 
 
-def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STOKER_WEBHOOK_CERTIFICATE_DIR", "")
-    assert read_settings().webhook_certificate_dir is None
+@cases(
+    "name, value, field, found",
+    a_mounted_certificate=("STOKER_WEBHOOK_CERTIFICATE_DIR", "/tls", "webhook_certificate_dir", Path("/tls")),
+    an_empty_variable_as_one_that_is_not_set=("STOKER_WEBHOOK_CERTIFICATE_DIR", "", "webhook_certificate_dir", None),
+    a_log_level_in_small_letters=("STOKER_LOG_LEVEL", "debug", "log_level", "DEBUG"),
+)
+def test_a_variable_is_read(monkeypatch: pytest.MonkeyPatch, name: str, value: str, field: str, found: object) -> None:
+    monkeypatch.setenv(name, value)
+    assert getattr(read_settings(), field) == found
 
 
 def test_tuning_is_on_without_a_profile_unless_the_chart_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,16 +57,12 @@ def test_kueue_is_asked_for_only_when_the_chart_says_so(monkeypatch: pytest.Monk
     assert read_settings().kueue
 
 
-def test_a_log_level_may_be_written_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STOKER_LOG_LEVEL", "debug")
-    assert read_settings().log_level == "DEBUG"
-
-
 @pytest.mark.parametrize(
     ("name", "value", "sentence"),
     [
         ("POD_NAMESPACE", "", "POD_NAMESPACE is not set"),
         ("STOKER_LOG_LEVEL", "loud", "STOKER_LOG_LEVEL is 'LOUD': input should be 'DEBUG', 'INFO'"),
+        ("STOKER_LOG_FORMAT", "xml", "STOKER_LOG_FORMAT is 'xml': input should be 'text' or 'json'"),
         ("STOKER_HTTP_PORT", "70000", "STOKER_HTTP_PORT is '70000': input should be less than"),
         ("STOKER_WEBHOOK_PORT", "tcp://10.0.0.1:443", "STOKER_WEBHOOK_PORT is 'tcp://10.0.0.1:443'"),
         ("STOKER_ORIGINS", '{"caps": [{}, {"bucket": "abc"}, {}]}', "STOKER_ORIGINS is .* names s3:// twice"),

@@ -1,14 +1,14 @@
-"""Writes go at a rate, shared by what they are good for."""
+"""Writes have a rate limit, shared by priority."""
 
 import pytest
 
-from stoker_operator.write_budget import PATIENCE, SHARES, EventPace, WriteBudget, WritePriority, acting_for
+from stoker_operator.writes.write_budget import PATIENCE, SHARES, EventPace, WriteBudget, WritePriority, acting_for
 
 START, PLAN, STATUS, TOLD = WritePriority
 
 
 class Clock:
-    """A clock that a test sets."""
+    """A manual clock."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -23,7 +23,7 @@ def clock() -> Clock:
 
 
 def write(budget: WriteBudget, priority: WritePriority) -> bool:
-    """Make a write when the budget has one; whether it did."""
+    """Make a write if the budget allows it. Return True if it did."""
     if budget.wait(priority):
         return False
     budget.begin(priority)
@@ -34,7 +34,7 @@ def write(budget: WriteBudget, priority: WritePriority) -> bool:
 
 
 def written(budget: WriteBudget, clock: Clock, seconds: float, *priorities: WritePriority) -> dict[WritePriority, int]:
-    """Have all of these write whatever they may, for so long, looking every hundredth of a second."""
+    """Write as much as the budget allows for ``seconds``, with one attempt every 10 ms. Return counts by priority."""
     counts = dict.fromkeys(priorities, 0)
     end = clock.now + seconds
     while clock.now < end:
@@ -137,3 +137,30 @@ def test_events_come_as_before_when_the_crowd_has_gone(clock: Clock) -> None:
     assert [bool(pace.wait()) for _ in range(2)] == [False, True]
     crowds[0] = False
     assert not pace.wait()
+
+
+def test_half_of_what_a_namespace_spent_is_forgotten_each_minute(clock: Clock) -> None:
+    budget = WriteBudget(20.0, clock)
+    for _ in range(8):
+        budget.charge(("busy", "other"))
+    clock.now = 120.0
+    assert [budget.spent("busy"), budget.spent("calm")] == pytest.approx([2.0, 0.0])
+
+
+def test_namespaces_that_spent_nothing_lately_are_forgotten(clock: Clock) -> None:
+    budget = WriteBudget(20.0, clock)
+    budget.charge(f"n{number}" for number in range(1000))
+    clock.now = 3600.0
+    budget.charge(("now",))
+    assert len(budget._spent) == 1
+
+
+def test_a_namespace_that_spends_leaves_half_of_a_burst_to_others(clock: Clock) -> None:
+    budget = WriteBudget(20.0, clock, burst_seconds=10.0)
+    counts = dict.fromkeys(("busy", "calm"), 0)
+    for scope in counts:
+        while not budget.wait(PLAN, scope):
+            budget.begin(PLAN)
+            budget.charge((scope,))
+            counts[scope] += 1
+    assert counts == {"busy": 25, "calm": 13}  # of 50 tokens. Each namespace leaves as many as it spent

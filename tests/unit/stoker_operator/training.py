@@ -1,12 +1,12 @@
-"""Builders of TrainingJobs and of what becomes of them, for tests."""
+"""Builders of TrainingJobs and their Jobs and pods, for tests."""
 
 from typing import Any
 
 from stoker_api import names
-from stoker_api.release import ReleaseNode, ReleaseRecord
-from stoker_api.trainingjob import TrainingJob
-from stoker_operator.core.jobs import make_job
-from stoker_operator.core.views import PodView
+from stoker_api.datasets.release import ReleaseNode, ReleaseRecord
+from stoker_api.jobs.trainingjob import TrainingJob
+from stoker_operator.core.jobs.jobs import make_job
+from stoker_operator.core.views.cluster import PodView
 from tests.unit.stoker_operator.clusters import held
 
 
@@ -25,7 +25,7 @@ def training_job(
 
 
 def job_of(training: TrainingJob, *, suspend: bool | None = None, **status: Any) -> dict[str, Any]:
-    """Make its Job as the API server has it."""
+    """Make its Job as in the API server."""
     job = make_job(training)
     job["metadata"]["uid"] = "job-uid"
     if suspend is not None:
@@ -39,13 +39,13 @@ def ended(kind: str, **fields: str) -> dict[str, Any]:
 
 
 def worker(index: int, **fields: Any) -> PodView:
-    """Make a held worker of the TrainingJob."""
+    """Make a gated worker of the TrainingJob."""
     labels = {names.LABEL_TRAINING_JOB: "ddp"}
     return held(f"ddp-{index}", **({"labels": labels, "gang": "tj-uid", "gang_size": 2} | fields))
 
 
 def released(index: int, node: str = "a", *, share: float = 1.0, reason: str = "Released", **fields: Any) -> PodView:
-    """Make a worker that was released and is on its node."""
+    """Make a released worker on its node."""
     record = ReleaseRecord(
         reason=reason,
         message="why",

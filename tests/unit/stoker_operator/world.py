@@ -1,71 +1,55 @@
-"""An API server in memory with the mirror and the reconciler of Datasets, for tests that make pass after pass."""
+"""An API server in memory with its mirror and the reconciler of Datasets, for tests with many passes."""
 
 from typing import Any
 
-from stoker_api.dataset import Dataset
-from stoker_api.nodecache import NodeCache
-from stoker_kube.events import EventRecorder, ObjectRef
+from stoker_api.datasets.dataset import Dataset
+from stoker_api.node_caches.nodecache import NodeCache
 from stoker_kube.resources import DATASETS, NODE_CACHES
-from stoker_operator.core.acceptance import parse_dataset
-from stoker_operator.core.views import parse_pod
-from stoker_operator.mirror.state import ClusterState
+from stoker_operator.core.plans.admission import parse_dataset
 from stoker_operator.reconcilers.datasets import DatasetReconciler
-from stoker_operator.writer import Writer
 from tests.fakes.kube import FakeKube
-from tests.fakes.sidecar import DAEMON_SET
-from tests.unit.stoker_operator.builders import NOW, V1, make_node, report
+from tests.unit.stoker_operator.builders import V1, make_node, report, sidecar_pod
+from tests.unit.stoker_operator.operator_world import OperatorWorld
 
 
-class Recorded(EventRecorder):
-    """Keeps events instead of writing them."""
-
-    def __init__(self) -> None:
-        self.seen: list[tuple[str, str]] = []
-
-    def event(self, ref: ObjectRef, type: str, reason: str, message: str) -> None:
-        self.seen.append((type, str(reason)))
-
-
-class World:
-    """An API server, the mirror of it, and a clock. Nodes and sidecars exist in the mirror only."""
+class World(OperatorWorld):
+    """An API server, its mirror, and a clock. Nodes and sidecars exist in the mirror only."""
 
     def __init__(self, kube: FakeKube | None = None) -> None:
-        self.kube = kube or FakeKube()
-        self.state = ClusterState("stoker")
-        self.events = Recorded()
-        self.now = NOW
+        super().__init__(kube)
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """Have another leader begin, which knows nothing but what the mirror says."""
-        self.reconciler = DatasetReconciler(self.state, Writer(self.kube), self.events, lambda: self.now)
+        """Replace the leader. The new one knows only the mirror."""
+        self.reconciler = DatasetReconciler(self.state, self.writer, self.events, self.clock)
 
     def add_node(self, name: str) -> None:
         self.state.nodes.put(name, make_node(name))
-        labels = {"app.kubernetes.io/component": "sidecar"}
-        meta = {"namespace": "stoker", "name": f"s-{name}", "labels": labels, "ownerReferences": [DAEMON_SET]}
-        raw: dict[str, Any] = {"metadata": meta}
-        raw |= {"spec": {"nodeName": name}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-        self.state.pods.put(f"stoker/s-{name}", parse_pod(raw))
+        self.state.pods.put(f"stoker/s-{name}", sidecar_pod(name))
 
     async def add_dataset(self, name: str = "imagenet", **spec: Any) -> None:
         body = {"source": {"uri": "s3://bucket/"}} | spec
         await self.kube.create(DATASETS, {"metadata": {"name": name, "namespace": "vision"}, "spec": body})
         await self.see(name)
 
+    async def start(self, name: str = "imagenet", *, passes: int = 1, **spec: Any) -> None:
+        """Make a Dataset and run this number of passes."""
+        await self.add_dataset(name, **spec)
+        await self.run(passes)
+
     async def see(self, name: str = "imagenet") -> None:
-        """Bring the mirror to what the API server has."""
+        """Copy the state of the API server to the mirror."""
         found = {one["metadata"]["name"]: one for one in self.kube.objects(DATASETS)}
         self.state.datasets.put(f"vision/{name}", parse_dataset(found[name]) if name in found else None)
 
     async def step(self) -> float | None:
-        """Make a pass, and wait for what came of it; gives seconds until the next is due."""
+        """Run a pass and wait for its writes. Return seconds until the next pass."""
         again, work = await self.reconciler.reconcile(), self.reconciler.work
         await work.settled()
         return min((one for one in (again, work.due()) if one is not None), default=None)
 
     async def run(self, passes: int = 1) -> None:
-        """Make so many passes, each with the Datasets as they are."""
+        """Run this number of passes, each with the current Datasets."""
         for _ in range(passes):
             for name in [one["metadata"]["name"] for one in self.kube.objects(DATASETS)]:
                 await self.see(name)
@@ -78,7 +62,7 @@ class World:
         return NodeCache.model_validate(await self.kube.get(NODE_CACHES, name))
 
     async def report(self, warm: int, node: str = "a") -> None:
-        """Answer what the sidecar was given, with so many of 1000 bytes warm."""
+        """Answer the sidecar's plan, with ``warm`` of 1000 bytes on disk."""
         cache, dataset = await self.cache(node), await self.dataset()
         entry = cache.spec.datasets[0]
         answer = {"id": entry.listing_id, "version": V1, "files": 10, "bytes": 1000}

@@ -1,4 +1,4 @@
-"""The orders of stoker-client's samplers are predicted without it, and followed wherever a job begins."""
+"""The orders of stoker-client's samplers are predicted without the package, and followed from any start of a job."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -13,8 +13,8 @@ from stoker_client.sampler import EpochSampler
 from stoker_orders.following import OrderFollower, OrderState, ReadSample
 from stoker_orders.job_order import JobOrder
 from stoker_orders.loading import rank_order
+from stoker_orders.predictors.client_orders import permutation
 from stoker_orders.predictors.samplers import SAMPLERS, SamplerName
-from stoker_orders.predictors.shake import permutation
 from stoker_orders.sample_map import FileMap
 from stoker_orders.sampling_plan import EpochStart, SamplingPlan
 from tests.unit.stoker_client.samplers import Plan, plans
@@ -27,7 +27,7 @@ _NAMES = {
 
 
 def predicted(plan: SamplingPlan, samples: int, epoch: int, rank: int) -> list[int]:
-    """Return what a rank reads in an epoch, as a node with this rank alone computes it."""
+    """Return the indexes that a rank reads in an epoch, computed by a node with only this rank."""
     order = JobOrder(plan, FileMap(range(samples)), (rank,))
     computed = order.epoch(epoch)
     follower = OrderFollower(order)

@@ -27,12 +27,12 @@ def order(said: SamplingPlan, ranks: tuple[int, ...] = (0,), files: int = FILES)
 
 
 def reading(truth: JobOrder, epoch: int, step: int = 0) -> list[ReadSample]:
-    """Return what is read from a step of an epoch on, by loaders that take turns."""
+    """Return the reads from a step of an epoch on, by loaders that take turns."""
     return [ReadSample(piece.file) for piece in truth.pieces(truth.epoch(epoch), step)]
 
 
 def follow(follower: OrderFollower, reads: list[ReadSample], some: int = 100) -> None:
-    """Have the reads seen, so many at a time, and what is wanted computed at once."""
+    """Pass the reads to the follower, ``some`` at a time, and compute each wanted epoch at once."""
     for start in range(0, len(reads), some):
         while (wanted := follower.wanted) is not None:
             follower.give(follower.order.epoch(wanted))
@@ -87,13 +87,13 @@ def test_a_restart_is_found_though_epochs_are_tried_before_all_that_was_read_las
 def test_an_epoch_whose_order_is_computed_late_is_found() -> None:
     follower = OrderFollower(order(plan()))
     follow(follower, reading(follower.order, 0)[: FILES // 2])
-    follower.saw(reading(follower.order, 0)[FILES // 2 :])  # nothing is computed meanwhile
+    follower.saw(reading(follower.order, 0)[FILES // 2 :])  # no order is computed until then
     follower.saw(reading(follower.order, 1)[:14])
     follow(follower, reading(follower.order, 1)[14:1_000], some=1)
     assert (follower.state, follower.epoch) == (OrderState.KNOWN, 1)
 
 
-LONG = {"batch": 4, "loaders": 2}  # with which some hundred steps are enough to find a place
+LONG = {"batch": 4, "loaders": 2}  # such epochs need some hundred steps to find a place
 
 
 def test_a_restart_within_an_epoch_of_a_long_run_is_found_though_few_reads_are_seen_at_a_time() -> None:
@@ -125,7 +125,7 @@ def test_an_order_is_not_wrong_before_two_stretches_of_reads_were_looked_for() -
 
 
 def test_readers_who_go_on_to_other_epochs_while_they_are_looked_for_are_found() -> None:
-    """One epoch is tried for every hundred reads: they are two epochs on when theirs is come to."""
+    """The search tries one epoch per hundred reads. The readers are two epochs further when it reaches theirs."""
     follower = OrderFollower(order(plan(epochs=40, **LONG), files=600))
     follower.give(follower.order.epoch(0))
     reads = [one for epoch in (12, 13, 14, 15, 16) for one in reading(follower.order, epoch)]
@@ -137,7 +137,7 @@ def test_readers_who_go_on_to_other_epochs_while_they_are_looked_for_are_found()
 
 
 def test_a_job_that_is_started_once_more_while_it_is_looked_for_is_found() -> None:
-    """What is looked for first was read in two places, and is found in neither."""
+    """The first searched reads come from two places, so that neither place matches."""
     follower = OrderFollower(order(plan(epochs=40, **LONG), files=600))
     follow(follower, reading(follower.order, 0)[:200], some=1)
     reads = reading(follower.order, 20)[:32] + reading(follower.order, 30, step=300)
@@ -154,7 +154,7 @@ def test_readers_are_found_where_they_were_when_others_read_in_between() -> None
     reads = reading(follower.order, 0)
     follow(follower, reads[:1_000])
     for number in range(120):
-        follower.saw([ReadSample(FIRST + number)])  # nothing is computed meanwhile
+        follower.saw([ReadSample(FIRST + number)])  # no order is computed until then
     assert follower.is_searching
     follower.saw(reads[1_000:1_200])
     assert (follower.state, follower.is_searching, follower.epoch) == (OrderState.KNOWN, False, 0)
@@ -279,7 +279,7 @@ def test_an_epoch_so_short_that_any_order_would_agree_is_not_known() -> None:
 
 
 def test_an_epoch_so_short_that_nothing_can_be_found_in_it_is_not_lost_by_some_reads() -> None:
-    """Between two looks one epoch ended and another began, and many reads seem to be of neither."""
+    """An epoch ends and another begins between two looks. Many reads seem to belong to neither."""
     follower = OrderFollower(order(plan(batch=400), files=10_000))
     follow(follower, reading(follower.order, 0)[:2_000])
     follow(follower, [ReadSample(FIRST + number) for number in follower.order.epoch(0).samples[9_000:9_040]])
@@ -349,7 +349,7 @@ def test_a_place_that_is_known_too_roughly_to_tell_orders_apart_is_left_alone() 
 
 
 def test_a_short_epoch_ends_where_its_readers_are_known_by_other_means_to_be_in_the_next() -> None:
-    """Reads that are seen after a while seem to be of neither: too many were not seen in between."""
+    """Reads after a gap seem to belong to neither epoch, because too many reads in the gap were missed."""
     follower = OrderFollower(order(plan(batch=400), files=10_000))
     follow(follower, reading(follower.order, 0)[:2_000])
     follower.give(follower.order.epoch(1))

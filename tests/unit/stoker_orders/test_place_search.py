@@ -1,4 +1,4 @@
-"""Which epochs are looked through for readers that were lost, and who they may be."""
+"""Epochs to search for lost readers, and the possible ranks of these readers."""
 
 import pytest
 from hypothesis import given
@@ -41,7 +41,7 @@ def test_of_orders_that_cost_more_a_hundred_epochs_are_tried(sampler: SamplerNam
 def test_reads_tell_among_how_many_ranks_an_order_is_shared(
     ranks: int, first: int, turn: int, data: st.DataObject
 ) -> None:
-    """Or among a multiple of them, which is the same: no more is taken to be read here than is."""
+    """The guess can be an equivalent multiple of the ranks. It never claims more reads for this node than there are."""
     here = data.draw(st.sets(st.integers(0, ranks - 1), min_size=1, max_size=max(1, min(8, ranks // 2))))
     rounds = range(first, first - (-64 // len(here)))
     indices = [(each * ranks + rank) * turn for each in rounds for rank in sorted(here)]

@@ -1,4 +1,4 @@
-"""Where readers are is reckoned by their pace, and corrected whenever they are seen."""
+"""The position of readers is extrapolated from their pace, and corrected by each observation."""
 
 import pytest
 from hypothesis import given
@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from stoker_orders.reading_place import ReadingPlace
 
 LOOSE = 100.0
-# Seconds and steps between two places that are seen.
+# Seconds and steps between two observed positions.
 MOVES = st.lists(st.tuples(st.floats(0.01, 10.0), st.floats(0.0, 50_000.0)), min_size=1, max_size=20)
 
 
 def seen(moves: list[tuple[float, float]]) -> tuple[ReadingPlace, float, float]:
-    """Return a place that was seen so, when it was seen last, and where."""
+    """Return a place after these observations, with the time and the position of the last one."""
     place, now, at = ReadingPlace(LOOSE), 5.0, 0.0
     place.saw(now, at)
     for seconds, steps in moves:

@@ -9,7 +9,7 @@ from stoker_orders.sampling_plan import SampleFiles, SampleLayout
 
 
 def listed(*paths: str, size: int = 10) -> list[ListedFile]:
-    """As a manifest has them: depth first, by name, each file and folder with a number."""
+    """List files as in a manifest: depth first, sorted by name, with a number for each file and folder."""
     return [ListedFile(number, path.encode(), size) for number, path in enumerate(paths, start=5)]
 
 
@@ -32,7 +32,7 @@ def test_an_image_folder_is_sorted_as_torchvision_walks_it(tmp_path: Path) -> No
 
 
 def _depth_first(folder: Path) -> list[ListedFile]:
-    """Names of a folder by their bytes, and what is in a folder right behind it."""
+    """List a folder in byte order of the names. The content of a subfolder follows its name."""
     found: list[str] = []
 
     def walk(path: Path) -> None:
@@ -121,7 +121,7 @@ def test_what_lies_between_the_records_of_an_index_is_none() -> None:
         (SampleLayout.SHARDS, b"s.bin\n", "line 1 of the index 'i' is 's.bin': write the name of a shard"),
         (SampleLayout.SHARDS, b"s.bin -3\n", "line 1 of the index 'i' is 's.bin -3'"),
         (SampleLayout.SHARDS, b'{"s.bin": "3"}', "the index 'i' has no count for 's.bin'"),
-        (SampleLayout.SHARDS, b'{"s.bin": 3', "the index 'i' begins as JSON, and is none"),
+        (SampleLayout.SHARDS, b'{"s.bin": 3', "the index 'i' starts like JSON but is invalid"),
         (SampleLayout.SHARDS, b"s.bin %d" % 2**65, "line 1 of the index 'i'"),
         (SampleLayout.SHARDS, b'{"s.bin": %d}' % 2**65, "has no count for 's.bin'"),
         (SampleLayout.RECORDS, b"9" * 5000, "line 1 of the index 'i'"),

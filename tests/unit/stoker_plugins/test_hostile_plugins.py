@@ -1,4 +1,4 @@
-"""Plug-ins that raise, hang or lie are left out with a sentence, and harm nobody."""
+"""Plug-ins that raise, hang or lie are skipped with a message, and harm nothing."""
 
 import os
 import textwrap
@@ -7,20 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from stoker_plugins.asking import FileHead, ask
+from stoker_plugins.asking import ask
 from stoker_plugins.discovery import InstalledPlugin, installed_plugins
+from stoker_plugins.framework_question import FileHead, FrameworkQuestion
 from stoker_tuning.documents.plugin_documents import plugin_document
 from stoker_tuning.frameworks.answers import MOST_PLUGINS, PluginAnswer, PluginRefusedError
-from stoker_tuning.frameworks.container_context import container_context
 
-FILES = [FileHead("a.bin", b"head")]
-CONTEXT = container_context({})
+ASKED = FrameworkQuestion((FileHead("a.bin", b"head"),))
 Asked = Callable[..., PluginAnswer]
 
 
 @pytest.fixture
 def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asked:
-    """Ask a plug-in that is good but for what its body says."""
+    """Ask a valid plug-in with this body added."""
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
     def ask_one(body: str = "", before: str = "", seconds: float = 30.0) -> PluginAnswer:
@@ -34,7 +33,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asked:
         lines = [*textwrap.dedent(good).splitlines(), *body.splitlines()]
         module = [before, "class Plugin:", *(f"    {line}" for line in lines)]
         (tmp_path / "odd_plugin.py").write_text("\n".join(module))
-        return ask(InstalledPlugin("odd", "odd_plugin:Plugin", "test"), FILES, CONTEXT, seconds)
+        return ask(InstalledPlugin("odd", "odd_plugin:Plugin", "test"), ASKED, seconds)
 
     return ask_one
 
@@ -125,7 +124,7 @@ def test_a_plug_in_takes_no_name_that_is_taken_or_none(
     (found,) = (one for one in installed_plugins() if one.origin == "plug0 1")
     assert found.refused.startswith(refused)
     with pytest.raises(PluginRefusedError, match=refused):
-        ask(found, FILES, CONTEXT)
+        ask(found, ASKED)
 
 
 def test_there_is_a_most_of_plug_ins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

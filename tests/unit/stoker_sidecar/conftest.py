@@ -1,4 +1,4 @@
-"""Shared by the tests of a node's cache."""
+"""Fixtures for tests of a node's cache."""
 
 import os
 from collections.abc import AsyncIterator, Callable
@@ -19,7 +19,7 @@ async def cache_node(tmp_path: Path) -> AsyncIterator[CacheNodeUnderTest]:
 
 @pytest.fixture
 def refusing_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
-    """Return what lets every look at a folder, and at all below it, fail from then on, as XFS does once it is down."""
+    """Return a function that makes stat fail on a folder and its content from then on, like XFS after a shutdown."""
 
     def refuse(folder: Path) -> None:
         stat = os.stat

@@ -1,4 +1,4 @@
-"""The words of training awareness are those that users were promised."""
+"""The vocabulary of training awareness has the documented names."""
 
 from enum import StrEnum
 

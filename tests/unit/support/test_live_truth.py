@@ -1,4 +1,4 @@
-"""How what a node knows live is judged."""
+"""Live knowledge of a node is compared with the truth."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A test fails on warnings and errors of ours that it did not announce, and on nothing else."""
+"""A test fails on unannounced warnings and errors of Stoker, and on no other logs."""
 
 import logging
 

@@ -1,1 +1,1 @@
-"""Tuning documents: read from YAML or JSON, checked, and made the plain rules that the rest works with."""
+"""Tuning documents: read from YAML or JSON, checked, and turned into plain rules."""

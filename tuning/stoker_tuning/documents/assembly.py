@@ -1,4 +1,4 @@
-"""Documents made plain rules: templates filled in, frameworks and hardware as gates, settings as the last of rules.
+"""Turns documents into plain rules: fills templates, and makes frameworks and hardware gates. Settings come last.
 
 A definition hides the built-in one of the same name.
 """
@@ -20,7 +20,7 @@ from stoker_tuning.documents.profile_models import (
 from stoker_tuning.documents.reading import read_document
 from stoker_tuning.documents.rule_models import TuningRule
 from stoker_tuning.documents.tree import Path, Tree
-from stoker_tuning.documents.values import MOST_PATTERN_STATES, TOO_MANY_PATTERNS, pattern_states
+from stoker_tuning.documents.values import MOST_REGEX_SIZE, TOO_MANY_PATTERNS, regex_size
 from stoker_tuning.recommend.knobs import knob_names
 from stoker_tuning.rules.spec import ActionSpec, ConditionSpec, KnobValue, RuleOrigin, RuleSpec
 from stoker_tuning.vocabulary import (
@@ -31,7 +31,7 @@ from stoker_tuning.vocabulary import (
     RuleLayer,
 )
 
-SETTINGS_RULE = "settings"  # what the settings of a document are called where a rule's id stands
+SETTINGS_RULE = "settings"  # the rule id of a document's settings
 _AFTER_ALL_RULES = -1  # as a priority
 
 Named = TypeVar("Named")
@@ -39,34 +39,31 @@ Named = TypeVar("Named")
 
 @dataclass(frozen=True)
 class TuningRules:
-    """The rules of one profile, with the built-in ones that it does not hide, and its environment.
+    """The rules of one profile, with the visible built-in ones, and its environment.
 
-    ``metrics_collection``: of its settings, whether it is to be found out what comes of them. ``auto_tuning``: whether
-    numbers are found.
+    ``metrics_collection``: from its settings, whether nodes test the rules.
     """
 
     name: str
     rules: tuple[RuleSpec, ...]
     environment: str | None
     metrics_collection: bool = True
-    auto_tuning: bool = True
 
 
 def read_profile(source: bytes | str, plugins: Sequence[TuningDocument] = ()) -> TuningRules:
-    """Read a document and make it rules, together with the built-in ones and those of plug-ins.
+    """Read a document and return its rules, with the built-in ones and those of plug-ins.
 
-    ``plugins``: of each its document, which ``plugin_document`` made. Raises DocumentError and nothing else.
+    ``plugins``: the document of each, from ``plugin_document``. Raises only DocumentError.
     """
     document, tree = read_document(source)
     own = _Assembly(document, tree, plugins=plugins).rules()
     spec, settings = document.spec, document.spec.settings
     rules = (*own, *builtin_rules(document, plugins))
-    name, learned = document.metadata.name, (settings.metrics_collection, settings.auto_tuning)
-    return TuningRules(name, rules, spec.environment, *learned)
+    return TuningRules(document.metadata.name, rules, spec.environment, settings.metrics_collection)
 
 
 def builtin_rules(document: TuningDocument | None = None, plugins: Sequence[TuningDocument] = ()) -> list[RuleSpec]:
-    """Return the built-in rules that are in force, and those of plug-ins: all that a document does not hide."""
+    """Return the rules of the built-in documents and of plug-ins, except those that a document hides."""
     found: list[RuleSpec] = []
     for builtin in (*builtin_documents(), *plugins):
         found += _Assembly(builtin, None, hidden_by=document).rules()
@@ -74,12 +71,12 @@ def builtin_rules(document: TuningDocument | None = None, plugins: Sequence[Tuni
 
 
 def check_document(document: TuningDocument, tree: Tree) -> None:
-    """Check what a document's parts refer to. Raises DocumentError."""
+    """Check the references in a document. Raises DocumentError."""
     _Assembly(document, tree).rules()
 
 
 class _Assembly:
-    """Makes the rules of one document; ``tree`` is None for one that comes with the program, in a lower layer."""
+    """Builds the rules of one document; ``tree`` is None for a document of the program, in a lower layer."""
 
     def __init__(
         self,
@@ -94,7 +91,7 @@ class _Assembly:
         self._templates = _templates(document, plugins)
 
     def rules(self) -> list[RuleSpec]:
-        """Return all rules. Raises DocumentError where names lead nowhere, or there is too much."""
+        """Return all rules. Raises DocumentError for unknown names, and for too many rules."""
         spec, builtin = self._spec, self._tree is None
         own_layer = RuleLayer.BUILT_IN if builtin else RuleLayer.CUSTOM
         found = self._group(spec, ("spec",), RuleOrigin(self._name, own_layer))
@@ -115,7 +112,7 @@ class _Assembly:
         return found
 
     def _environment(self) -> list[RuleSpec]:
-        """Return the rules of the environment in force, which a profile names also of the built-in documents."""
+        """Return the rules of the active environment, which a profile may also take from the built-in documents."""
         asked = self._hidden_by.spec.environment if self._hidden_by is not None else self._spec.environment
         if asked is None:
             return []
@@ -134,7 +131,7 @@ class _Assembly:
         return []
 
     def _check_unused_environments(self) -> None:
-        """Check what the templates of environments are called also where another environment is in force."""
+        """Also check the templates of inactive environments."""
         if self._tree is None:
             return
         for number, each in enumerate(self._spec.environments):
@@ -143,7 +140,7 @@ class _Assembly:
                 self._group(each, ("spec", "environments", number), origin)
 
     def _kept(self, items: Sequence[Named], kind: str) -> Iterable[tuple[int, Named]]:
-        """Return the items, with their numbers, that the document in force does not define itself."""
+        """Return the items, with their numbers, that the active document does not define."""
         own = getattr(self._hidden_by.spec, kind) if self._hidden_by is not None else ()
         hidden = {each.name for each in own}
         return [(number, each) for number, each in enumerate(items) if getattr(each, "name", None) not in hidden]
@@ -163,7 +160,7 @@ class _Assembly:
         return found
 
     def _check_parameters(self, template: RuleTemplate, given: Mapping[str, KnobValue], path: Path) -> None:
-        """Refuse parameters that would do nothing: no rule of the template leaves them open."""
+        """Refuse parameters without effect: no rule of the template leaves them open."""
         actions = [action for rule in template.rules for action in rule.actions]
         open_ones = {knob for action in actions for knob in knob_names(action.type) if knob not in action.parameters}
         for name in given:
@@ -174,7 +171,7 @@ class _Assembly:
     def _check_size(self, found: list[RuleSpec]) -> None:
         if len(found) > MOST_RULES + len(RuleLayer):
             self._tell(("spec",), f"there are {len(found)} rules with those of templates: {MOST_RULES} is the most")
-        elif sum(_states(rule) for rule in found) > MOST_PATTERN_STATES:
+        elif sum(_regex_size(rule) for rule in found) > MOST_REGEX_SIZE:
             self._tell(("spec",), TOO_MANY_PATTERNS)
 
     def _tell(self, path: Path, sentence: str) -> None:
@@ -184,7 +181,7 @@ class _Assembly:
 
 
 def _templates(document: TuningDocument, plugins: Sequence[TuningDocument]) -> dict[str, RuleTemplate]:
-    """Return the templates that a document can use: its own, else the built-in ones, else those of plug-ins."""
+    """Return the templates for a document: its own, else the built-in ones, else those of plug-ins."""
     known = {each.id: each for other in (*plugins, *builtin_documents()) for each in other.spec.templates}
     return known | {each.id: each for each in document.spec.templates}
 
@@ -207,12 +204,12 @@ def _plain(rule: TuningRule, origin: RuleOrigin, parameters: Mapping[str, KnobVa
 
 
 def _filled(action: ActionType, own: Mapping[str, KnobValue], given: Mapping[str, KnobValue]) -> dict[str, KnobValue]:
-    """Return an action's parameters; what it leaves open is given by its template."""
+    """Return an action's parameters; the template fills the open ones."""
     return {name: given[name] for name in knob_names(action) if name in given} | dict(own)
 
 
 def _settings(settings: TuningSettings, origin: RuleOrigin) -> list[RuleSpec]:
-    """Return settings as a rule that always applies and counts after all others of its layer."""
+    """Return settings as a rule that always applies, after the rest of its layer."""
     named: dict[ActionType, dict[str, KnobValue]] = {
         ActionType.PRIORITIZE: {"level": settings.level} if settings.level else {},
         ActionType.PREFETCH: {"strategy": settings.strategy} if settings.strategy else {},
@@ -235,7 +232,7 @@ def _framework_gate(name: str) -> ConditionSpec:
     return ConditionSpec(ConditionScope.WORKLOAD_CONTEXT, "framework", ConditionOperator.EQUALS, name)
 
 
-def _states(rule: RuleSpec) -> int:
-    """Return how many states the regular expressions of a rule have: a character of a path costs so many steps."""
+def _regex_size(rule: RuleSpec) -> int:
+    """Return the total size of a rule's regular expressions."""
     patterns = [str(each.value) for each in rule.conditions if each.operator is ConditionOperator.MATCHES]
-    return sum(map(pattern_states, patterns))
+    return sum(map(regex_size, patterns))

@@ -1,6 +1,6 @@
 """The documents that come with Stoker: rules, templates, frameworks, environments and hardware profiles.
 
-They are YAML files beside this one, written as anyone would write theirs.
+They are YAML files next to this module, in the format of users' documents.
 """
 
 from functools import cache

@@ -1,11 +1,11 @@
-"""What is wrong in a document: each problem has a place, a sentence and, where there is one, a suggestion."""
+"""Problems of a document: each has a place, a message and, if possible, a suggestion."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-MOST_PROBLEMS = 20  # that are told; one who made more sees the rest when these are mended
-_MOST_WORD = 60  # characters of others' words in a sentence
+MOST_PROBLEMS = 20  # in one error; authors see further ones after they fix these
+_MOST_WORD = 60  # characters of foreign words in a sentence
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Problem:
 
 
 class DocumentError(Exception):
-    """A document that cannot be taken, and why."""
+    """An invalid document, with its problems."""
 
     def __init__(self, problems: Sequence[Problem], left_out: int = 0) -> None:
         self.problems = tuple(problems[:MOST_PROBLEMS])
@@ -32,14 +32,14 @@ class DocumentError(Exception):
 
 
 def quoted(word: object) -> str:
-    """Quote a word of a document, shortened and without signs that would move a terminal's cursor."""
+    """Quote a word of a document, shortened and without control characters."""
     text = str(word)
     text = text if len(text) <= _MOST_WORD else f"{text[: _MOST_WORD - 1]}…"
     return '"' + "".join(mark if mark.isprintable() else "?" for mark in text) + '"'
 
 
 def suggestion(word: object, known: Sequence[str]) -> str:
-    """Say which of the words that are known may be meant, and which there are."""
+    """Return a sentence with the closest known word and a list of all known words."""
     text = str(word)[:_MOST_WORD].lower().replace("_", "").replace("-", "")
     plain = {each.lower().replace("_", ""): each for each in known}
     begins = [each for each in plain if len(text) > 2 and each.startswith(text[:3])]

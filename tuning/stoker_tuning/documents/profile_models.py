@@ -54,11 +54,11 @@ def _unique(items: tuple[Any, ...], name: str) -> None:
 
 
 class TemplateUse(DocumentModel):
-    """A template that is put to use, with values for what its rules leave open."""
+    """A template in use, with values for parameters that its rules leave open."""
 
     template: Annotated[Identifier, Field(description="The template's id.")]
-    parameters: Annotated[dict[str, Any], Field(description="Values in place of the template's own parameters.")] = (
-        Field(default_factory=dict)
+    parameters: Annotated[dict[str, Any], Field(description="Overrides of the template's parameters.")] = Field(
+        default_factory=dict
     )
 
     @field_validator("parameters", mode="before")
@@ -71,7 +71,7 @@ class RuleGroup(DocumentModel):
     """Rules, written here or taken from templates."""
 
     rules: Rules = ()
-    use: Annotated[tuple[TemplateUse, ...], Field(max_length=MOST_USES, description="Templates put to use.")] = ()
+    use: Annotated[tuple[TemplateUse, ...], Field(max_length=MOST_USES, description="Templates in use.")] = ()
 
     @field_validator("rules")
     @classmethod
@@ -81,14 +81,14 @@ class RuleGroup(DocumentModel):
 
 
 class RuleTemplate(DocumentModel):
-    """A list of rules to be used by name."""
+    """A named list of rules."""
 
     id: Annotated[Identifier, Field(description="Its name.")]
-    category: Annotated[Identifier, Field(description="What it is for, in a word.")] = "general"
+    category: Annotated[Identifier, Field(description="One word.")] = "general"
     description: Annotated[Description, Field(description="When to use it.")] = ""
     parameters: Annotated[
         dict[str, Any],
-        Field(description="Values for those parameters that the actions of its rules have and leave out."),
+        Field(description="Values for parameters that its actions leave out."),
     ] = Field(default_factory=dict)
     rules: Annotated[Rules, Field(min_length=1)]
 
@@ -105,43 +105,37 @@ class RuleTemplate(DocumentModel):
 
 
 class TuningSettings(DocumentModel):
-    """What holds where no rule says otherwise."""
+    """Values that apply if no rule sets them."""
 
     level: Annotated[
-        OptimizationLevel | None, words(OptimizationLevel), Field(description="How much is spent on being early.")
+        OptimizationLevel | None, words(OptimizationLevel), Field(description="Resources spent on prefetch.")
     ] = None
-    strategy: Annotated[
-        PrefetchStrategy | None, words(PrefetchStrategy), Field(description="How far ahead bytes are fetched.")
-    ] = None
-    cache_policy: Annotated[
-        CachePolicy | None, words(CachePolicy), Field(description="What a cache that is short of room keeps.")
-    ] = None
-    metrics_collection: Annotated[bool, Field(strict=True, description="Whether figures of rules are collected.")] = (
-        True
+    strategy: Annotated[PrefetchStrategy | None, words(PrefetchStrategy), Field(description="Prefetch distance.")] = (
+        None
     )
+    cache_policy: Annotated[
+        CachePolicy | None, words(CachePolicy), Field(description="Which files a full cache keeps.")
+    ] = None
+    metrics_collection: Annotated[bool, Field(strict=True, description="Collect figures of rules.")] = True
     auto_tuning: Annotated[
-        bool,
-        Field(
-            strict=True,
-            description="Whether nodes find `prefetch_size` and `prefetch_depth` where the strategy `Adaptive` holds.",
-        ),
+        bool, Field(strict=True, description="No effect. Documents of earlier releases may set it.")
     ] = True
-    debug: Annotated[bool, Field(strict=True, description="Whether each decision is logged.")] = False
+    debug: Annotated[bool, Field(strict=True, description="Log each decision.")] = False
 
 
 class FrameworkProfile(RuleGroup):
     """Rules for workloads of one framework."""
 
-    name: Annotated[Identifier, Field(description="The framework, as `workload_context` names it.")]
-    description: Annotated[Description, Field(description="What it is for.")] = ""
+    name: Annotated[Identifier, Field(description="The framework's name in `workload_context`.")]
+    description: Annotated[Description, Field(description="Its purpose.")] = ""
 
 
 class EnvironmentProfile(RuleGroup):
     """Rules and settings for one environment, such as production."""
 
     name: Annotated[Identifier, Field(description="Its name.")]
-    description: Annotated[Description, Field(description="What it is for.")] = ""
-    settings: Annotated[TuningSettings, Field(description="In place of the built-in ones.")] = TuningSettings()
+    description: Annotated[Description, Field(description="Its purpose.")] = ""
+    settings: Annotated[TuningSettings, Field(description="Override the built-in settings.")] = TuningSettings()
 
 
 def _comparisons(value: object) -> dict[str, Comparison]:
@@ -171,28 +165,24 @@ class HardwareProfile(RuleGroup):
     """Rules and settings for nodes of one kind."""
 
     name: Annotated[Identifier, Field(description="Its name.")]
-    description: Annotated[Description, Field(description="What it is for.")] = ""
+    description: Annotated[Description, Field(description="Its purpose.")] = ""
     conditions: Annotated[
         dict[str, Comparison],
         BeforeValidator(_comparisons),
-        Field(description='Which nodes: comparisons of `system_context`, such as `gpu_count: ">= 8"`; all must hold.'),
+        Field(description='Comparisons of `system_context`, such as `gpu_count: ">= 8"`. All must hold.'),
     ]
-    settings: Annotated[TuningSettings, Field(description="In place of the built-in ones.")] = TuningSettings()
+    settings: Annotated[TuningSettings, Field(description="Override the built-in settings.")] = TuningSettings()
 
 
 class TuningSpec(RuleGroup):
-    """What a profile says."""
+    """The content of a profile."""
 
     environment: Annotated[
         Identifier | None,
-        Field(description="The environment that is in force; left out: the chart's tuning.environment."),
+        Field(description="The environment in force. Default: the chart's tuning.environment."),
     ] = None
-    settings: Annotated[TuningSettings, Field(description="What holds where no rule says otherwise.")] = (
-        TuningSettings()
-    )
-    templates: Annotated[
-        tuple[RuleTemplate, ...], Field(max_length=MOST_GROUPS, description="Templates of one's own.")
-    ] = ()
+    settings: Annotated[TuningSettings, Field(description="Values that apply if no rule sets them.")] = TuningSettings()
+    templates: Annotated[tuple[RuleTemplate, ...], Field(max_length=MOST_GROUPS, description="Custom templates.")] = ()
     frameworks: Annotated[
         tuple[FrameworkProfile, ...], Field(max_length=MOST_GROUPS, description="Rules by framework.")
     ] = ()
@@ -238,7 +228,7 @@ class ProfileMetadata(DocumentModel):
 class TuningDocument(DocumentModel):
     """A tuning document."""
 
-    api_version: Annotated[Literal["stoker.dev/v1alpha1"], Field(alias="apiVersion", description="The format.")]
-    kind: Annotated[Literal["TuningProfile"], Field(description="What it is.")]
+    api_version: Annotated[Literal["stoker.dev/v1alpha1"], Field(alias="apiVersion", description="Format version.")]
+    kind: Annotated[Literal["TuningProfile"], Field(description="Kind of the object.")]
     metadata: Annotated[ProfileMetadata, Field(description="Its name.")]
-    spec: Annotated[TuningSpec, Field(description="What it says.")]
+    spec: Annotated[TuningSpec, Field(description="The content.")]

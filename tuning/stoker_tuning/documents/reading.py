@@ -1,4 +1,4 @@
-"""The door: text of a document in, a checked document out, or a DocumentError with a place for each problem."""
+"""The entry point: reads and checks a document; a DocumentError has a place for each problem."""
 
 from functools import lru_cache
 from typing import Any, get_args
@@ -11,7 +11,7 @@ from stoker_tuning.documents.profile_models import TuningDocument
 from stoker_tuning.documents.tree import Path, Tree, read_tree
 from stoker_tuning.documents.values import PatternBudget
 
-# pydantic's words for what people most often get wrong, in ours.
+# Plain sentences for pydantic's most frequent errors.
 _SENTENCES = {
     "missing": "is missing: write it",
     "int_type": "is not a whole number",
@@ -34,7 +34,7 @@ _BOUND_TYPES = {"less_than_equal", "greater_than_equal", "greater_than", "string
 
 
 def read_document(source: bytes | str) -> tuple[TuningDocument, Tree]:
-    """Read and check one document by itself. Raises DocumentError and nothing else."""
+    """Read and check one document. Raises only DocumentError."""
     tree = read_tree(source)
     try:
         return TuningDocument.model_validate(tree.value, context=PatternBudget()), tree
@@ -43,9 +43,9 @@ def read_document(source: bytes | str) -> tuple[TuningDocument, Tree]:
 
 
 def _refused(tree: Tree, errors: list[ErrorDetails]) -> DocumentError:
-    """Make the error of the first problems as they stand in the document: for thousands sentences would take long.
+    """Return the error with the first problems in document order: sentences for thousands would take too long.
 
-    A list is not called short for items that are wrong.
+    A list with invalid items is not reported as too short.
     """
     wrong = {error["loc"][:depth] for error in errors for depth in range(len(error["loc"]))}
     told = [error for error in errors if not (error["type"] == "too_short" and error["loc"] in wrong)]
@@ -55,7 +55,7 @@ def _refused(tree: Tree, errors: list[ErrorDetails]) -> DocumentError:
 
 
 def _path(tree: Tree, error: ErrorDetails) -> Path:
-    """Return where a problem is; a validator names the key in the mapping that it looked at."""
+    """Return the place of a problem; a validator may name the key in the mapping that it checks."""
     path = _written(tree, error["loc"])
     key = error.get("ctx", {}).get("key")
     if key is None:
@@ -88,7 +88,7 @@ def _sentence(error: ErrorDetails, context: dict[str, Any]) -> str:
 
 
 def _written(tree: Tree, found: tuple[int | str, ...]) -> Path:
-    """Return the part of pydantic's path that the document has, and one step more where something is missing."""
+    """Return the part of pydantic's path that exists in the document, plus one step if something is missing."""
     value = tree.value
     path: Path = ()
     for step in found:
@@ -102,7 +102,7 @@ def _written(tree: Tree, found: tuple[int | str, ...]) -> Path:
 
 @lru_cache(maxsize=256)
 def _fields(path: tuple[str, ...]) -> list[str]:
-    """Return the names that a mapping of the format can have, by the names that lead to it."""
+    """Return the field names of a mapping in the format; ``path``: the names that lead to it."""
     model: type[BaseModel] = TuningDocument
     for step in path:
         by_name = {field.alias or name: field.annotation for name, field in model.model_fields.items()}

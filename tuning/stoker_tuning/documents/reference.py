@@ -1,8 +1,9 @@
-"""docs/RULES.md from the models and tables: `python -m stoker_tuning.documents.reference FILE` writes it."""
+"""docs/reference/rules.md from the models and tables: `python -m stoker_tuning.documents.reference FILE` writes it."""
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from itertools import groupby
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -12,8 +13,9 @@ from stoker_tuning.documents.builtin_documents import builtin_documents
 from stoker_tuning.documents.values import format_size
 from stoker_tuning.recommend.knobs import KNOB_BY_NAME, KNOBS, TURNED_KNOBS, Knob, KnobKind
 from stoker_tuning.recommend.named_sets import DEFAULTS, NAMED_SETS, PHASES, SLOW_TRAINING
+from stoker_tuning.rules.globs import MOST_PATTERN
 from stoker_tuning.rules.properties import OPERATORS, PROPERTIES, ValueKind
-from stoker_tuning.rules.regex_syntax import MOST_PATTERN, MOST_STATES
+from stoker_tuning.rules.regexes import MOST_MEMORY
 from stoker_tuning.vocabulary import ActionType
 
 _MODELS: tuple[type[BaseModel], ...] = (
@@ -58,35 +60,43 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
 
 
+def _list(rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join(f"- {': '.join(part for part in row if part)}" for row in rows)
+
+
 def _fields() -> str:
     parts = ["## The document", reference_text.DOCUMENT]
     for model in _MODELS:
         rows = [
-            (f"`{field.alias or name}`", "yes" if field.is_required() else "", field.description or "")
+            (f"`{field.alias or name}`{'*' if field.is_required() else ''}", field.description or "")
             for name, field in model.model_fields.items()
         ]
         title = (model.__doc__ or "").splitlines()[0]
-        parts += [f"### {model.__name__}\n\n{title}\n\n" + _table(("field", "needed", ""), rows)]
+        parts += [f"### {model.__name__}", title, _list(rows)]
     return "\n\n".join(parts)
 
 
-def _conditions() -> str:
-    rows = []
-    for each in PROPERTIES:
-        kind = ", ".join(f"`{word}`" for word in each.words) or _KIND_WORDS[each.kind]
-        rows.append((f"`{each.scope}`", f"`{each.name}`", kind, each.about))
-    kinds = [(kind, ", ".join(f"`{operator}`" for operator in known)) for kind, known in OPERATORS.items()]
+def _grouped(rows: Iterable[tuple[str, str, str, str]]) -> str:
+    """Return a list for each group of rows: group, name, values, meaning."""
+    groups = groupby(rows, key=lambda row: row[0])
     return "\n\n".join(
-        [
-            "## Conditions",
-            _table(("type", "property", "is", ""), rows),
-            _table(("compared with", "operators"), kinds),
-            reference_text.CONDITIONS,
-        ]
+        f"`{group}`:\n\n" + _list((f"`{name}` ({allowed})", about) for _, name, allowed, about in items)
+        for group, items in groups
     )
 
 
-_NOT_YET = "*Recommended only.*"
+def _conditions() -> str:
+    rows = [
+        (each.scope, each.name, ", ".join(f"`{word}`" for word in each.words) or _KIND_WORDS[each.kind], each.about)
+        for each in PROPERTIES
+    ]
+    kinds = [(kind, ", ".join(f"`{operator}`" for operator in known)) for kind, known in OPERATORS.items()]
+    return "\n\n".join(
+        ["## Conditions", _grouped(rows), "Operators by kind of value:", _list(kinds), reference_text.CONDITIONS]
+    )
+
+
+_NOT_YET = "*No effect.*"
 
 
 def _bounds(knob: Knob) -> str:
@@ -97,21 +107,13 @@ def _bounds(knob: Knob) -> str:
 
 def _actions() -> str:
     rows = [
-        (f"`{action}`", f"`{k.name}`", _bounds(k), k.about if k.name in TURNED_KNOBS else f"{k.about} {_NOT_YET}")
+        (action, k.name, _bounds(k), k.about if k.name in TURNED_KNOBS else f"{k.about} {_NOT_YET}")
         for action in ActionType
         for k in KNOBS
         if action in k.actions
     ]
-    older = [(f"`{name}`", f"`{action}`") for name, action in sorted(rule_models.ACTION_ALIASES.items())]
-    return "\n\n".join(
-        [
-            "## Actions",
-            reference_text.ACTIONS,
-            _table(("action", "parameter", "is", ""), rows),
-            "Older names of actions are taken too:",
-            _table(("older name", "action"), older),
-        ]
-    )
+    older = ", ".join(f"`{name}` (`{action}`)" for name, action in sorted(rule_models.ACTION_ALIASES.items()))
+    return "\n\n".join(["## Actions", reference_text.ACTIONS, _grouped(rows), f"Older names of actions: {older}."])
 
 
 def _value(name: str, value: object) -> str:
@@ -139,19 +141,23 @@ def _named_sets() -> str:
             *(_sets(f"`{knob}`", sets) for knob, sets in NAMED_SETS.items()),
             "### Phases",
             _sets("phase", PHASES),
-            f"When fewer than 10 items a second are read in Training, it is {slow}.",
-            "### What nothing else says",
-            _table(("knob", "value"), defaults),
+            f"If fewer than 10 items per second are read in Training: {slow}.",
+            "### Defaults",
+            _list(defaults),
         ]
     )
 
 
 def _builtin() -> str:
     documents = builtin_documents()
-    rules = [(f"`{rule.id}`", rule.name, rule.description) for each in documents for rule in each.spec.rules]
-    templates = [(f"`{t.id}`", t.category, t.description) for each in documents for t in each.spec.templates]
+    rules = [
+        (f"`{rule.id}`", ". ".join(part for part in (rule.name, rule.description) if part))
+        for each in documents
+        for rule in each.spec.rules
+    ]
+    templates = [(f"`{t.id}` ({t.category})", t.description) for each in documents for t in each.spec.templates]
     others = [
-        (kind, f"`{each.name}`", each.description)
+        (f"{kind} `{each.name}`", each.description)
         for document in documents
         for kind, found in (
             ("framework", document.spec.frameworks),
@@ -164,28 +170,29 @@ def _builtin() -> str:
         [
             "## What is built in",
             reference_text.BUILT_IN,
-            _table(("rule", "", ""), rules),
-            _table(("template", "category", ""), templates),
-            _table(("kind", "name", ""), others),
+            "Rules:",
+            _list(rules),
+            "Templates:",
+            _list(templates),
+            "Environments, hardware profiles, and frameworks:",
+            _list(others),
         ]
     )
 
 
 def _limits() -> str:
     rows = [
-        ("size of a document", f"{format_size(tree.MOST_BYTES)} bytes"),
-        ("depth", f"{tree.MOST_DEPTH} levels"),
-        ("values in it", f"{tree.MOST_NODES:,}"),
+        ("document", f"{format_size(tree.MOST_BYTES)} bytes, {tree.MOST_DEPTH} levels, {tree.MOST_NODES:,} values"),
         ("rules, with those of templates", f"{profile_models.MOST_RULES:,}"),
         ("templates, frameworks, environments, hardware profiles", f"{profile_models.MOST_GROUPS} of each"),
-        ("templates that a list puts to use", f"{profile_models.MOST_USES}"),
-        ("conditions of a rule", f"{rule_models.MOST_CONDITIONS}"),
-        ("actions of a rule", f"{rule_models.MOST_ACTIONS}"),
+        ("templates in use per list", f"{profile_models.MOST_USES}"),
+        ("a rule", f"{rule_models.MOST_CONDITIONS} conditions, {rule_models.MOST_ACTIONS} actions"),
         ("values of `in` and `not_in`", f"{values.MOST_IN_LIST}"),
         ("text in a condition", f"{values.MOST_TEXT:,} characters"),
-        ("a regular expression or a glob", f"{MOST_PATTERN} characters, {MOST_STATES:,} states"),
+        ("a regular expression or a glob", f"{MOST_PATTERN} characters"),
+        ("memory of a regular expression", format_size(MOST_MEMORY)),
     ]
-    return "\n\n".join(["## Limits", _table(("", "at most"), rows)])
+    return "\n\n".join(["## Limits", _list(rows)])
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -1,21 +1,20 @@
-"""What docs/RULES.md says between its tables."""
+"""The prose of docs/reference/rules.md."""
 
 HEADER = """\
 # Rules
 
 <!-- Generated from tuning/stoker_tuning by `make rules`; do not edit. -->
 
-A rule says: when this file is read by that workload, do this. Rules, templates, frameworks, environments and hardware
-profiles are written in documents of one format. `stoker tuning` checks them, tries them on a folder and explains what
-they lead to, without a cluster. `stoker mount --tuning FILE` acts on a file of yours ([MOUNT](MOUNT.md#rules)),
-nodes on objects of the kind `TuningProfile` ([in a cluster](TRAINING-AWARENESS.md#profiles-in-a-cluster)).
-[ADR 43](adr/0043-tuning-documents.md) says why the format is as it is."""
+A rule sets values for files and workloads that match its conditions. Rules, templates, frameworks, environments, and
+hardware profiles share one document format. `stoker tuning` checks and explains documents without a cluster.
+`stoker mount --tuning FILE` applies a file ([one machine](../guides/local-mount.md#rules)). Nodes apply objects of the
+kind `TuningProfile` ([in a cluster](../guides/tuning.md#profiles-in-a-cluster))."""
 
 FIVE_MINUTES = """\
-## Write a rule in five minutes
+## Write a rule
 
-1. Write a file, `mine.yaml`. This one fetches the shards of a WebDataset in large pieces while a job trains, and keeps
-   the folder `val` in the cache whatever else goes:
+This document prefetches up to 512 images ahead of readers that read a folder in order. It keeps the folder `val` in
+the cache if space is short:
 
 ```yaml
 apiVersion: stoker.dev/v1alpha1
@@ -24,13 +23,11 @@ metadata:
   name: mine
 spec:
   rules:
-    - id: shards
-      priority: 100
+    - id: images
       conditions:
-        - {type: file_pattern, value: "*.tar"}
-        - {type: workload_context, property: phase, operator: equals, value: Training}
+        - {type: file_pattern, value: "*.jpg"}
       actions:
-        - {type: stream, parameters: {chunk_size: 16Mi, parallel_streams: 8}}
+        - {type: prefetch, parameters: {prefetch_depth: 512}}
     - id: keep-validation
       conditions:
         - {type: file_pattern, value: "val/**"}
@@ -38,53 +35,44 @@ spec:
         - {type: cache, parameters: {should_cache: true, cache_priority: High}}
 ```
 
-2. `stoker tuning validate mine.yaml` says what is wrong in it: line, column, and what may be meant.
-3. `stoker tuning test mine.yaml /data --phase Training` says to how many files of a folder each rule applies; with
-   `--files` it names the rules of each file.
-4. `stoker tuning explain mine.yaml train/000001.tar --phase Training` says what is recommended for a file, and which
-   rule gave which value and why.
-
-What you leave out is filled up by templates that you put to use (`spec.use`), the environment that you name, the
-frameworks' rules, the built-in rules, and then by the phase."""
+[Tuning](../guides/tuning.md) has a walk-through of `stoker tuning validate`, `test`, and `explain`."""
 
 DOCUMENT = """\
-YAML (its core schema: `on` and `yes` are words, not truth values) or JSON, in UTF-8. A property, an operator or a
-parameter that is not known is an error, as are keys that come twice, anchors, aliases and tags. Bytes are numbers or
-quantities such as `64Ki`, `1.5Gi` or `2G`. A definition (a template, a framework, an environment, a hardware profile)
-hides the built-in one of the same name."""
+A document is YAML (core schema: `on` and `yes` are words) or JSON, in UTF-8. Unknown properties, operators, and
+parameters are errors. So are duplicate keys, anchors, aliases, and tags. Bytes are numbers or quantities such as
+`64Ki`, `1.5Gi`, or `2G`. A definition hides the built-in one of the same name. Fields marked * are required."""
 
 CONDITIONS = """\
-A rule applies when the weights of the conditions that hold are at least its `threshold` of all weights; without
-conditions it always applies. Of a fact that is not known no condition holds, neither `equals` nor `not_equals`, but
-`exists` with `value: false`.
+A rule applies if the weights of the matching conditions reach its `threshold`. Without conditions, it always applies.
+For an unknown fact, every condition fails, except `exists` with `value: false`.
 
-- **Short forms.** `access_pattern` without a property looks at `pattern`. `file_pattern` without one looks at
-  `extension` where the value begins with a dot, else at `glob`. A list as the value, without an operator, means `in`.
-- **Globs**: `*` and `?` stop at '/', `**` stands for any folders, `[abc]` and `[!abc]` for one character. A glob
-  without '/' is compared with the name, others with the whole path.
-- **Regular expressions** (`matches`) are searched for in the text; `^` and `$` are its begin and its end. There are
-  `.`, `[...]`, `\\d`, `\\w`, `\\s` and their capitals (ASCII), `(...)`, `|`, and the repetitions `*`, `+`, `?`, `{2}`,
-  `{2,}` and `{2,5}`. References, looking around and flags are refused: a match costs one look at each character."""
+- **Short forms.** `access_pattern` without a property uses `pattern`. `file_pattern` without one uses `extension` if
+  the value starts with a dot, else `glob`. A list without an operator means `in`.
+- **Globs**: `*` and `?` stop at '/', `**` matches any folders, `[abc]` and `[!abc]` match one character. A glob
+  without '/' matches the name, others the whole path.
+- **Regular expressions** (`matches`) search the text. `^` and `$` match its start and end. The syntax is that of
+  [RE2](https://github.com/google/re2/wiki/Syntax), without references and lookaround. A match takes linear time."""
 
 ACTIONS = """\
-An action gives values to knobs. Its `target` says for what: `file` (the file that the conditions hold for), `model`
-(only model files), `dataset` and `workload` (with or without a file)."""
+An action sets knobs. Its `target` is `file` (the matching file), `model` (only model files), `dataset`, or
+`workload`."""
 
 PRECEDENCE = """\
 ## Which rule counts
 
-Rules give values in this order, and a later one fills what an earlier one left open:
+Earlier layers win. Later ones fill the gaps:
 
-1. **custom**: the document's own rules and the templates that it puts to use, then its settings;
-2. **environment**: the environment that it names, and the hardware profiles that fit the node;
+1. **custom**: the document's rules and templates in use, then its settings;
+2. **environment**: the selected environment, and hardware profiles that match the node;
 3. **framework**: the rules of the workload's framework;
 4. **built-in**.
 
-Within each, higher `priority` goes first, then what is written first. What rules leave open is filled up by the named
-sets that they name (such as a level), then by the phase, then by the sets that the phase names."""
+Within a layer, higher `priority` comes first, then document order. Named sets that rules select (such as a level) fill
+the remaining values, then the phase, then the sets that the phase selects. Values of a phase are recommendations, and
+nodes do not apply them."""
 
 NAMED_SETS = """\
-A level, a strategy, a cache policy or a cache priority is a name for values of other knobs."""
+A level, a strategy, a cache policy, or a cache priority names values of other knobs."""
 
 BUILT_IN = """\
-These are documents of the same format, in `tuning/stoker_tuning/documents/builtin`, to be read as examples."""
+The built-in documents are in `tuning/stoker_tuning/documents/builtin`."""

@@ -1,5 +1,6 @@
-"""Rules as documents write them: conditions, actions, and the rule itself."""
+"""The models of rules in documents: conditions, actions, and the rule itself."""
 
+import re
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
@@ -24,7 +25,7 @@ from stoker_tuning.vocabulary import ActionTarget, ActionType, ConditionOperator
 MOST_CONDITIONS = 20
 MOST_ACTIONS = 10
 MOST_PRIORITY = 1000
-# Older names of actions: each with the one that it means.
+# Older names of actions, with their present ones.
 ACTION_ALIASES = {
     "chunked_streaming": ActionType.STREAM,
     "parallel_load": ActionType.STREAM,
@@ -39,17 +40,18 @@ ACTION_ALIASES = {
 
 
 class DocumentModel(BaseModel):
-    """Base of everything in a document: what is not known is an error, words and numbers are never converted."""
+    """Base of all models of a document: unknown fields are errors, and words and numbers are never converted."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 def words(kind: type[Any], aliases: dict[str, Any] | None = None) -> BeforeValidator:
-    """Return the check of a word of the vocabulary, by which a wrong one is told with the one that may be meant."""
+    """Return the check of a word of the vocabulary; its refusal suggests the closest word."""
     known = [str(word) for word in kind]
+    name = re.sub(r"(?<!^)(?=[A-Z])", " ", kind.__name__).lower().removesuffix(" type")  # ActionType: action
 
     def check(value: object) -> Any:
-        return (aliases or {}).get(str(value)) or kind(parse_word(value, known))
+        return (aliases or {}).get(str(value)) or kind(parse_word(value, known, name))
 
     return BeforeValidator(check)
 
@@ -58,24 +60,24 @@ Number = Annotated[float, Field(strict=True)]
 
 
 class RuleCondition(DocumentModel):
-    """One condition. What it looks at must be known: of an unknown fact only ``exists: false`` holds."""
+    """One condition. For an unknown fact, only ``exists: false`` holds."""
 
-    type: Annotated[ConditionScope, words(ConditionScope), Field(description="What it looks at.")]
+    type: Annotated[ConditionScope, words(ConditionScope), Field(description="Source of the fact.")]
     property: Annotated[
         str,
         Field(
-            description="Which property; for access_pattern it is `pattern`, for file_pattern `glob`, where it is "
-            "left out, or `extension` when the value begins with a dot.",
+            description="The property. Default: `pattern` for access_pattern, `glob` for file_pattern, or `extension` "
+            "if the value starts with a dot.",
             validate_default=True,
         ),
     ] = ""
     operator: Annotated[
         ConditionOperator,
         words(ConditionOperator),
-        Field(description="How it is compared; left out: equals, or in for a list.", validate_default=True),
+        Field(description="The comparison. Default: equals, or in for a list.", validate_default=True),
     ] = ConditionOperator.EQUALS
-    value: Annotated[Any, Field(description="What it is compared with.", validate_default=True)] = None
-    weight: Annotated[Number, Field(ge=0, le=1, description="What it counts beside the other conditions.")] = 1.0
+    value: Annotated[Any, Field(description="The value to compare with.", validate_default=True)] = None
+    weight: Annotated[Number, Field(ge=0, le=1, description="Weight among the conditions.")] = 1.0
 
     @model_validator(mode="before")
     @classmethod
@@ -117,7 +119,7 @@ class RuleCondition(DocumentModel):
     @classmethod
     def _fitting_value(cls, value: object, info: ValidationInfo) -> Scalar | tuple[Scalar, ...] | None:
         found, operator = _looked_at(info), info.data.get("operator")
-        if found is None or operator is None:  # told already
+        if found is None or operator is None:  # reported already
             return None
         budget = info.context if isinstance(info.context, PatternBudget) else PatternBudget()
         return condition_value(found, operator, value, budget)
@@ -129,7 +131,7 @@ def _looked_at(info: ValidationInfo) -> FactProperty | None:
 
 
 def _all_extensions(value: object) -> bool:
-    """Tell whether a file_pattern's value is an extension, or a list of them."""
+    """Return True if a file_pattern's value is an extension, or a list of extensions."""
     values = value if isinstance(value, list) else [value]
     plain = [isinstance(each, str) and each.startswith(".") and not set(each) & set("*?[/") for each in values]
     return bool(plain) and all(plain)
@@ -146,13 +148,11 @@ def checked_parameters(value: object, known: list[str], of: str) -> dict[str, Kn
 
 
 class RuleAction(DocumentModel):
-    """What a rule does: an action, what it is about, and values for the knobs that it sets."""
+    """An action with its target and values for knobs."""
 
-    type: Annotated[ActionType, words(ActionType, ACTION_ALIASES), Field(description="What is done.")]
-    target: Annotated[ActionTarget, words(ActionTarget), Field(description="What it is about.")] = ActionTarget.FILE
-    parameters: Annotated[dict[str, Any], Field(description="Values by the names of the action's parameters.")] = Field(
-        default_factory=dict
-    )
+    type: Annotated[ActionType, words(ActionType, ACTION_ALIASES), Field(description="The action.")]
+    target: Annotated[ActionTarget, words(ActionTarget), Field(description="What it applies to.")] = ActionTarget.FILE
+    parameters: Annotated[dict[str, Any], Field(description="Values by parameter name.")] = Field(default_factory=dict)
 
     @field_validator("parameters", mode="before")
     @classmethod
@@ -162,25 +162,25 @@ class RuleAction(DocumentModel):
 
 
 class TuningRule(DocumentModel):
-    """One rule: when enough of its conditions hold, its actions count."""
+    """One rule: its actions apply if enough of its conditions hold."""
 
-    id: Annotated[Identifier, Field(description="Its name in read-outs, once in its list.")]
-    name: Annotated[Line, Field(description="A few words.")] = ""
-    description: Annotated[Description, Field(description="What it is for.")] = ""
+    id: Annotated[Identifier, Field(description="Its name, unique in its list.")]
+    name: Annotated[Line, Field(description="A short title.")] = ""
+    description: Annotated[Description, Field(description="Its purpose.")] = ""
     priority: Annotated[
         int,
-        Field(ge=0, le=MOST_PRIORITY, strict=True, description="Of rules that set one value the higher one counts."),
+        Field(ge=0, le=MOST_PRIORITY, strict=True, description="The rule with the higher priority sets a value."),
     ] = 0
     threshold: Annotated[
         Number,
-        Field(gt=0, le=1, description="Share of the conditions' weights that must hold; 1: all of them."),
+        Field(gt=0, le=1, description="Share of the conditions' weights that must hold. 1: all."),
     ] = 1.0
     conditions: Annotated[
         tuple[RuleCondition, ...],
-        Field(max_length=MOST_CONDITIONS, description="When it applies; none: always."),
+        Field(max_length=MOST_CONDITIONS, description="When it applies. None: always."),
     ] = ()
     actions: Annotated[
-        tuple[RuleAction, ...], Field(min_length=1, max_length=MOST_ACTIONS, description="What it does.")
+        tuple[RuleAction, ...], Field(min_length=1, max_length=MOST_ACTIONS, description="What it sets.")
     ]
 
     @field_validator("conditions")

@@ -1,7 +1,7 @@
-"""YAML and JSON read into plain values, with the line and the column of each: bounded, and nothing but data.
+"""Reads YAML and JSON into plain values, with the line and the column of each: bounded, and only data.
 
-Scalars are those of YAML's core schema, which are JSON's too: ``on`` and ``yes`` are words, not truth values. Anchors,
-aliases, tags, merge keys, several documents in a file and keys that come twice are refused.
+Scalars are those of YAML's core schema, which JSON shares: ``on`` and ``yes`` are words, not booleans. Anchors,
+aliases, tags, merge keys, several documents in a file and duplicate keys are refused.
 """
 
 import math
@@ -18,12 +18,13 @@ MOST_DEPTH = 20
 MOST_NODES = 50_000
 _MOST_NUMBER = 40  # characters
 _PLAIN = {"": None, "~": None, "null": None, "true": True, "false": False}
+_TRUTH_WORDS = frozenset({"y", "n", "yes", "no", "on", "off"})
 _INTEGER = re.compile(r"[-+]?[0-9]+")
-# Any escape, so that an escaped backslash is not taken for the begin of one; groups only of two halves of a sign.
+# Any escape, so that an escaped backslash does not look like the begin of one; groups only for surrogate pairs.
 _JSON_ESCAPE = re.compile(r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|.)")
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 
-# libyaml where PyYAML was built with it: fifteen times as fast.
+# libyaml if PyYAML was built with it: fifteen times as fast.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 Step = str | int
@@ -32,24 +33,28 @@ Path = tuple[Step, ...]
 
 @dataclass(frozen=True)
 class Tree:
-    """What a document says, and where: the line and column, from 1, of each value and each key by its path."""
+    """The values of a document, and the line and column, from 1, of each value and each key by its path.
+
+    ``unquoted``: paths of unquoted words that YAML 1.1, and so kubectl, reads as booleans.
+    """
 
     value: Any
     places: dict[Path, tuple[int, int]]
+    unquoted: tuple[Path, ...] = ()
 
     def place(self, path: Path) -> tuple[int, int]:
-        """Return the line and the column of a path, or of the nearest place above it that is written."""
+        """Return the line and the column of a path, or of its nearest existing parent."""
         while path and path not in self.places:
             path = path[:-1]
         return self.places.get(path, (1, 1))
 
     def problem(self, path: Path, message: str) -> Problem:
-        """Make a problem at a path."""
+        """Return a problem at a path."""
         return Problem(*self.place(path), written_path(path), message)
 
 
 def written_path(path: Path) -> str:
-    """Write a path as ``spec.rules[0].id``."""
+    """Format a path as ``spec.rules[0].id``."""
     text = ""
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f".{quoted(step)[1:-1]}"
@@ -71,14 +76,14 @@ def read_tree(source: bytes | str) -> Tree:
         raise _failed(None, f"is not YAML or JSON: {quoted(str(error).splitlines()[0])[1:-1]}") from error
     if not reader.done:
         raise _failed(None, "is empty: write a document with apiVersion, kind and spec")
-    return Tree(reader.value, reader.places)
+    return Tree(reader.value, reader.places, tuple(reader.unquoted))
 
 
 def _json_as_yaml(text: str) -> str:
-    """Write what JSON has and YAML has not as YAML does.
+    """Convert the parts of JSON that YAML lacks.
 
-    JSON may be indented by tabs, which within its strings cannot stand as they are; and it writes signs beyond the
-    first plane as two halves.
+    JSON allows tabs as indentation; a JSON string cannot contain them unescaped. JSON also writes characters beyond the
+    basic plane as surrogate pairs.
     """
     return _JSON_ESCAPE.sub(_whole_sign, text.replace("\t", " "))
 
@@ -116,26 +121,27 @@ def _failed(mark: Any, message: str) -> DocumentError:
 
 
 def _place(mark: Any) -> tuple[int, int]:
-    """Return line and column, from 1, of a parser's mark; of no mark the document's begin."""
+    """Return line and column, from 1, of a parser's mark; without a mark, of the document's begin."""
     return (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
 
 
 class _Open:
-    """A mapping or a list that is being read."""
+    """A mapping or a list whose items are being read."""
 
     def __init__(self, path: Path, *, mapping: bool) -> None:
         self.path = path
         self.value: dict[str, Any] | list[Any] = {} if mapping else []
-        self.key: str | None = None  # of a mapping: the key whose value comes next
+        self.key: str | None = None  # of a mapping: the key of the next value
 
 
 class _Reader:
-    """Puts values together from the events of a parser; a stack in place of recursion."""
+    """Builds values from the events of a parser; a stack replaces recursion."""
 
     def __init__(self) -> None:
         self.value: Any = None
         self.done = False
         self.places: dict[Path, tuple[int, int]] = {}
+        self.unquoted: list[Path] = []
         self._stack: list[_Open] = []
         self._nodes = 0
 
@@ -166,8 +172,10 @@ class _Reader:
         if inside is not None and isinstance(inside.value, dict) and inside.key is None:
             self._key(inside, event)
             return
-        value = _text(event) if event.style or event.tag == "!" else _resolved(event)
-        self._put(event.start_mark, value)
+        plain = not event.style and event.tag != "!"
+        path = self._put(event.start_mark, _resolved(event) if plain else _text(event))
+        if plain and event.value.lower() in _TRUTH_WORDS:
+            self.unquoted.append(path)
 
     def _key(self, inside: _Open, event: yaml.ScalarEvent) -> None:
         key = _text(event)
@@ -186,7 +194,7 @@ class _Reader:
         self._stack.append(opened)
 
     def _put(self, mark: Any, value: Any) -> Path:
-        """Put a value where it belongs; return its path."""
+        """Store a value in its parent; return its path."""
         place = _place(mark)
         if not self._stack:
             self.value, self.done = value, True
@@ -205,7 +213,7 @@ class _Reader:
 
 
 def _text(event: yaml.ScalarEvent) -> str:
-    """Return a scalar's text. Raises DocumentError for half a sign, which libyaml refuses itself."""
+    """Return a scalar's text. Raises DocumentError for half a surrogate pair, which libyaml refuses itself."""
     text = str(event.value)
     if any("\ud800" <= mark <= "\udfff" for mark in text):
         raise _failed(event.start_mark, "has half a surrogate pair: write the whole sign")
@@ -213,7 +221,7 @@ def _text(event: yaml.ScalarEvent) -> str:
 
 
 def _resolved(event: yaml.ScalarEvent) -> Any:
-    """Return what a plain scalar stands for."""
+    """Return the value of a plain scalar."""
     text = str(event.value)
     if text in _PLAIN:
         return _PLAIN[text]

@@ -1,4 +1,4 @@
-"""Values of documents, checked one by one: bytes, words, numbers, patterns. Each refusal is a sentence."""
+"""Checks single values of documents: bytes, words, numbers, patterns. Each refusal is a sentence."""
 
 import re
 from collections.abc import Sequence
@@ -9,10 +9,9 @@ from pydantic_core import PydanticCustomError
 
 from stoker_tuning.documents.errors import quoted, suggestion
 from stoker_tuning.recommend.knobs import Knob, KnobKind
-from stoker_tuning.rules.globs import parse_glob
-from stoker_tuning.rules.matching import Matcher
+from stoker_tuning.rules.globs import PatternError, parse_glob
 from stoker_tuning.rules.properties import FactProperty, ValueKind
-from stoker_tuning.rules.regex_syntax import PatternError, parse_regex
+from stoker_tuning.rules.regexes import Regex
 from stoker_tuning.rules.spec import KnobValue, Scalar
 from stoker_tuning.vocabulary import ConditionOperator
 
@@ -20,8 +19,8 @@ MOST_BYTES_VALUE = 2**60  # 1Ei
 MOST_NUMBER = 1e15
 MOST_TEXT = 1024
 MOST_IN_LIST = 100
-# Of all regular expressions of a document: what a character of one path costs at the most.
-MOST_PATTERN_STATES = 20_000
+# Instructions of all regular expressions of a document: the most steps per byte of a path.
+MOST_REGEX_SIZE = 50_000
 TOO_MANY_PATTERNS = (
     "the document's regular expressions are too large together: write fewer, or file_pattern in their place"
 )
@@ -31,17 +30,17 @@ _QUANTITY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,6})?)(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi
 
 
 def refusal(message: str) -> PydanticCustomError:
-    """Make the error by which pydantic is told a sentence; braces in it stand for themselves."""
+    """Return an error that carries a sentence through pydantic; braces in it are literal."""
     return PydanticCustomError("refused", "{sentence}", {"sentence": message})
 
 
 def refusal_at(key: str, message: str) -> PydanticCustomError:
-    """Make such an error for one key of the mapping that is looked at."""
+    """Return such an error for one key of the checked mapping."""
     return PydanticCustomError("refused", "{sentence}", {"sentence": message, "key": key})
 
 
 def parse_bytes(value: object) -> int:
-    """Read bytes: a number, or text such as ``64Ki`` or ``1.5Gi``. Raises a refusal."""
+    """Parse bytes: a number, or text such as ``64Ki`` or ``1.5Gi``. Raises a refusal."""
     match = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) and len(value) <= 40 else None
     if match is not None:
         count = int(float(match[1]) * _UNITS[match[2] or ""])
@@ -54,22 +53,22 @@ def parse_bytes(value: object) -> int:
     return count
 
 
-def parse_word(value: object, words: Sequence[str]) -> str:
-    """Read one of some words. Raises a refusal with the one that may be meant."""
+def parse_word(value: object, words: Sequence[str], kind: str = "value") -> str:
+    """Parse one of the words. Raises a refusal that suggests the closest one; ``kind``: a noun for the words."""
     if not isinstance(value, str) or value not in words:
-        raise refusal(f"{quoted(value)} is not one of the words here: {suggestion(value, words)}")
+        raise refusal(f"unknown {kind} {quoted(value)}: {suggestion(value, words)}")
     return value
 
 
 def parse_number(value: object) -> float:
-    """Read a number. Raises a refusal."""
+    """Parse a number. Raises a refusal."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST_NUMBER:
         raise refusal(f"{quoted(value)} is not a number up to {MOST_NUMBER:g}")
     return value
 
 
 def parse_text(value: object) -> str:
-    """Read text; numbers and truth values that YAML took for such are text too. Raises a refusal."""
+    """Parse text; numbers and booleans of YAML count as text, too. Raises a refusal."""
     if isinstance(value, bool):
         value = str(value).lower()
     if not isinstance(value, str | int | float) or len(str(value)) > MOST_TEXT:
@@ -78,25 +77,25 @@ def parse_text(value: object) -> str:
 
 
 class PatternBudget:
-    """Counts the states of a document's regular expressions while it is read, so that many cost no more than few."""
+    """Bounds the total size of a document's regular expressions while it is read."""
 
     def __init__(self) -> None:
-        self._left = MOST_PATTERN_STATES
+        self._left = MOST_REGEX_SIZE
 
     def checked(self, pattern: str) -> str:
         """Check a regular expression. Raises a refusal."""
         if self._left < 0:
             raise refusal(TOO_MANY_PATTERNS)
-        self._left -= pattern_states(pattern)
+        self._left -= regex_size(pattern)
         if self._left < 0:
             raise refusal(TOO_MANY_PATTERNS)
         return pattern
 
 
-def pattern_states(pattern: str) -> int:
-    """Return how many states a regular expression has: what a character costs at the most. Raises a refusal."""
+def regex_size(pattern: str) -> int:
+    """Return the instructions of a regular expression. Raises a refusal."""
     try:
-        return Matcher(parse_regex(pattern), whole=False).states
+        return Regex(pattern).size
     except PatternError as error:
         raise refusal(f"the regular expression {quoted(pattern)} cannot be taken: {error}") from error
 
@@ -110,7 +109,7 @@ def _checked_glob(pattern: str) -> str:
 
 
 def _one_value(of: FactProperty, value: object) -> Scalar:
-    """Read one value that a property is compared with. Raises a refusal."""
+    """Parse one value for comparisons with a property. Raises a refusal."""
     if of.kind is ValueKind.BYTES:
         return parse_bytes(value)
     if of.kind is ValueKind.NUMBER:
@@ -128,7 +127,7 @@ def _one_value(of: FactProperty, value: object) -> Scalar:
 def condition_value(
     of: FactProperty, operator: ConditionOperator, value: object, budget: PatternBudget
 ) -> Scalar | tuple[Scalar, ...]:
-    """Read what a property is compared with by an operator. Raises a refusal."""
+    """Parse the value of a condition, by its property and operator. Raises a refusal."""
     if operator is ConditionOperator.EXISTS:
         if value not in (None, True, False) or (isinstance(value, int) and not isinstance(value, bool)):
             raise refusal(f"{quoted(value)} is not true or false, which is what exists is compared with")
@@ -145,7 +144,7 @@ def condition_value(
 
 
 def format_size(count: float) -> str:
-    """Write bytes as documents do, such as ``64Ki``."""
+    """Format bytes in the notation of documents, such as ``64Ki``."""
     for unit in ("", "Ki", "Mi", "Gi"):
         if count < 1024 or count % 1024:
             return f"{count:g}{unit}"
@@ -154,13 +153,13 @@ def format_size(count: float) -> str:
 
 
 def bounds_of(knob: Knob) -> str:
-    """Say the bounds of a knob: ``0 and 1Gi``."""
+    """Return the bounds of a knob as text: ``0 and 1Gi``."""
     write = format_size if knob.kind is KnobKind.BYTES else "{:g}".format
     return f"{write(knob.least)} and {write(knob.most)}"
 
 
 def knob_value(knob: Knob, value: object) -> KnobValue:
-    """Read the value of a parameter. Raises a refusal with the parameter's bounds."""
+    """Parse the value of a parameter. Raises a refusal with the parameter's bounds."""
     if knob.kind is KnobKind.SWITCH:
         if not isinstance(value, bool):
             raise refusal_at(knob.name, f"{quoted(value)} is not true or false")
@@ -182,7 +181,7 @@ def _checked_text(value: object) -> Any:
     return parse_text(value) if isinstance(value, str | int | float) else value
 
 
-# A name: what rules, templates, frameworks and others are called.
+# The names of rules, templates, frameworks and other items.
 ID_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
 Identifier = Annotated[str, Field(pattern=ID_PATTERN, max_length=63)]
 Line = Annotated[str, BeforeValidator(_checked_text), Field(max_length=256)]

@@ -1,1 +1,1 @@
-"""Frameworks: the interface of plug-ins, the built-in ones, and what is believed of their answers."""
+"""Frameworks: the interface of plug-ins, the built-in ones, and the validation of their answers."""

@@ -1,4 +1,4 @@
-"""What is believed of a plug-in's answer: it is hostile input, whatever wrote it. Pure."""
+"""Validates the answers of plug-ins, which are hostile input from any source. Pure."""
 
 import json
 import re
@@ -9,26 +9,26 @@ from typing import Any
 from stoker_tuning.frameworks.interface import Hint
 from stoker_tuning.vocabulary import ModelFileKind
 
-# Plug-ins that are asked; each is a process.
+# Plug-ins that are queried; each is a process.
 MOST_PLUGINS = 32
-# Bytes of an answer, rules and templates of a plug-in.
+# Bytes of an answer; rules and templates of a plug-in.
 MOST_ANSWER = 256 * 1024
 MOST_RULES = 64
 MOST_TEMPLATES = 16
-_MOST_WORDS = 200  # characters of a plug-in's own words in a sentence
+_MOST_WORDS = 200  # characters of a plug-in's text in a sentence
 _NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,38}[a-z0-9])?")
 _MOST_BATCH = 1e9
 
 
 class PluginRefusedError(Exception):
-    """A plug-in that is left out; the sentence says why."""
+    """A plug-in that is left out; the sentence has the reason."""
 
 
 @dataclass(frozen=True)
 class PluginAnswer:
-    """What a plug-in said. ``confidences`` and ``kinds``: one for each file that it was asked about.
+    """The answer of a plug-in. ``confidences`` and ``kinds``: one for each file of the question.
 
-    ``rules`` and ``templates`` are bounded in number and size, and not looked at yet.
+    ``rules`` and ``templates`` are bounded in number and size, but not validated yet.
     """
 
     name: str
@@ -40,12 +40,12 @@ class PluginAnswer:
 
 
 def is_framework_name(name: str) -> bool:
-    """Tell whether a plug-in may be called so."""
+    """Return True if the name is allowed for a plug-in."""
     return _NAME.fullmatch(name) is not None
 
 
 def parse_names(text: str) -> tuple[str, ...]:
-    """Read names of plug-ins by commas, each once. Raises ValueError on one that no plug-in can have."""
+    """Parse comma-separated names of plug-ins, each once. Raises ValueError for an invalid name or too many names."""
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     for name in names:
         if not is_framework_name(name):
@@ -55,18 +55,24 @@ def parse_names(text: str) -> tuple[str, ...]:
     return names
 
 
-def parse_answer(name: str, data: bytes, files: int) -> PluginAnswer:
-    """Read the answer of the plug-in of that name, which was asked about so many files. Raises PluginRefusedError."""
+def answer_object(name: str, data: bytes) -> dict[str, Any]:
+    """Return the JSON object in the answer of plug-in ``name``. Raises PluginRefusedError."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
-        raise PluginRefusedError("it gave no answer that can be read") from None
+        found = None
     if not isinstance(found, dict):
         raise PluginRefusedError("it gave no answer that can be read")
     if "failed" in found:
         raise PluginRefusedError(f"it failed: {plain_words(found['failed'])}")
     if found.get("name") != name:
         raise PluginRefusedError(f"it calls itself {plain_words(found.get('name'))}, and its entry point {name}")
+    return found
+
+
+def parse_answer(name: str, data: bytes, files: int) -> PluginAnswer:
+    """Parse the answer of plug-in ``name`` to a question about ``files`` files. Raises PluginRefusedError."""
+    found = answer_object(name, data)
     return PluginAnswer(
         name,
         _confidences(found.get("confidences"), files),
@@ -120,7 +126,7 @@ def _documents(found: Mapping[str, Any], kind: str, most: int) -> tuple[Any, ...
 
 
 def plain_words(found: Any) -> str:
-    """Return another's words for a sentence: short, and without signs that move a cursor."""
+    """Return foreign text for a sentence: short, and without control characters."""
     text = found if isinstance(found, str) else repr(found)
     text = "".join(sign if sign.isprintable() else "?" for sign in text[: _MOST_WORDS + 1])
     return text if len(text) <= _MOST_WORDS else f"{text[: _MOST_WORDS - 1]}…"

@@ -1,6 +1,6 @@
 """The plug-ins for PyTorch, TensorFlow, JAX and Hugging Face.
 
-Their rules are documents in the tree (documents/builtin/frameworks.yaml), where people read them as examples.
+Their rules are documents (documents/builtin/frameworks.yaml), where people read them as examples.
 """
 
 import json
@@ -28,7 +28,7 @@ class _WithoutRules:
         return ()
 
     def hints(self, context: Mapping[str, Any]) -> Mapping[str, Hint]:
-        """Return the batch size that its command line says, else its environment."""
+        """Return the batch size from the command line, else from the environment."""
         return batch_size(context, _FLAGS, _VARIABLES)
 
 
@@ -38,7 +38,7 @@ class PytorchPlugin(_WithoutRules):
     name = "pytorch"
 
     def detect(self, path: str, head: bytes) -> float:
-        """Tell how sure a file makes that PyTorch is used."""
+        """Return the confidence, by one file, that PyTorch is in use."""
         by_format = {ModelFileFormat.PYTORCH: 0.95, ModelFileFormat.TORCHSCRIPT: 0.95, ModelFileFormat.SAFETENSORS: 0.5}
         return max(
             by_format.get(recognise(path, head).format, 0.0),
@@ -53,7 +53,7 @@ class TensorflowPlugin(_WithoutRules):
     name = "tensorflow"
 
     def detect(self, path: str, head: bytes) -> float:
-        """Tell how sure a file makes that TensorFlow is used."""
+        """Return the confidence, by one file, that TensorFlow is in use."""
         by_format = {
             ModelFileFormat.SAVED_MODEL: 0.95,
             ModelFileFormat.TENSORFLOW_INDEX: 0.9,
@@ -67,12 +67,12 @@ class TensorflowPlugin(_WithoutRules):
 
 
 class JaxPlugin(_WithoutRules):
-    """JAX: Orbax' checkpoints, Grain's record files, programs that import it."""
+    """JAX: Orbax's checkpoints, Grain's record files, programs that import it."""
 
     name = "jax"
 
     def detect(self, path: str, head: bytes) -> float:
-        """Tell how sure a file makes that JAX is used."""
+        """Return the confidence, by one file, that JAX is in use."""
         return max(
             0.9 if recognise(path, head).format is ModelFileFormat.OCDBT else 0.0,
             named(
@@ -88,7 +88,7 @@ class HuggingfacePlugin(_WithoutRules):
     name = "huggingface"
 
     def detect(self, path: str, head: bytes) -> float:
-        """Tell how sure a file makes that these libraries are used."""
+        """Return the confidence, by one file, that these libraries are in use."""
         return max(
             0.95 if _is_configuration(path, head) else 0.0,
             0.6 if recognise(path, head).format is ModelFileFormat.SAFETENSORS else 0.0,
@@ -100,7 +100,7 @@ class HuggingfacePlugin(_WithoutRules):
         )
 
     def hints(self, context: Mapping[str, Any]) -> Mapping[str, Hint]:
-        """Return the batch size of the Trainer's own flag, or of one that others use."""
+        """Return the batch size from the Trainer's flag, else from common flags or the environment."""
         flags = ("--per_device_train_batch_size", "--per-device-train-batch-size", *_FLAGS)
         return batch_size(context, flags, _VARIABLES)
 
@@ -115,7 +115,7 @@ def _is_configuration(path: str, head: bytes) -> bool:
     return isinstance(found, dict) and bool({"model_type", "architectures", "transformers_version"} & found.keys())
 
 
-# By name, as entry points name objects.
+# By name, in the notation of entry points.
 BUILT_IN = {
     kind.name: f"{kind.__module__}:{kind.__name__}"
     for kind in (PytorchPlugin, TensorflowPlugin, JaxPlugin, HuggingfacePlugin)

@@ -1,4 +1,4 @@
-"""What plug-ins are told of a pod's container: image, arguments and environment, bounded, as it is written. Pure."""
+"""The part of a pod's container that plug-ins get: image, arguments and environment, bounded and unchanged. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,8 +11,8 @@ _GPUS = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "google.com/tpu"
 def container_context(pod: Any) -> dict[str, Any]:
     """Return ``image``, ``arguments`` and ``environment`` of a pod's main container: the first with GPUs, or the first.
 
-    ``pod``: its manifest, as anyone may have written it; what is no text is left out. Values that come from Secrets and
-    ConfigMaps are not known. Never raises.
+    ``pod``: a manifest from any author; non-text values are left out. Values from Secrets and ConfigMaps are unknown.
+    Never raises.
     """
     containers = [one for one in _items(_field(_field(pod, "spec"), "containers")) if isinstance(one, Mapping)]
     main = next((one for one in containers if _has_gpus(one)), containers[0] if containers else {})

@@ -1,18 +1,18 @@
-"""What a pod's spec hints at, as values that cannot be wrong later. Pure."""
+"""Hints from a pod's spec, as values that are always valid. Pure."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class FrameworkSource(StrEnum):
-    """By what the framework of a workload is known, the surest first."""
+    """The source of a workload's framework, the surest first."""
 
-    REPORT = "report"  # the pod's own word
-    LIBRARIES = "libraries"  # shared libraries that its processes have loaded
+    REPORT = "report"  # the pod's report
+    LIBRARIES = "libraries"  # shared libraries loaded by its processes
     COMMAND = "command"  # a launcher on its command line
     ENVIRONMENT = "environment"  # variables that only one framework reads
     IMAGE = "image"  # the name of its image
-    FILES = "files"  # files that it reads, as a framework plug-in judges them
+    FILES = "files"  # files that it reads, as judged by a framework plug-in
 
 
 HINTED_SOURCES = (FrameworkSource.COMMAND, FrameworkSource.ENVIRONMENT, FrameworkSource.IMAGE)
@@ -23,10 +23,10 @@ MOST_JOB = 253  # characters of a name
 
 @dataclass(frozen=True, slots=True)
 class PodHints:
-    """What a pod's author wrote that tells of its training. Empty, None and 0: it is not told.
+    """Hints about training in a pod's manifest. Empty, None and 0: no hint.
 
-    ``framework`` is as ``workload_context`` names it, and ``framework_source`` one of ``HINTED_SOURCES``; neither is
-    there without the other. ``batch_size`` in items; ``gpus``: of all its containers; ``job``: what made the pod.
+    ``framework`` is its name in ``workload_context``, and ``framework_source`` one of ``HINTED_SOURCES``; both are set,
+    or neither. ``batch_size`` in items; ``gpus``: of all its containers; ``job``: the owner of the pod.
     """
 
     framework: str = ""

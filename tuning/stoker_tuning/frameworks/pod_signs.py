@@ -1,6 +1,6 @@
-"""What a pod's manifest tells of its training: launcher, variables, image, GPUs, batch size, job. Pure.
+"""Signs of training in a pod's manifest: launcher, variables, image, GPUs, batch size, job. Pure.
 
-A manifest is anyone's: whatever it holds, a hint comes of it or none.
+A manifest may come from anyone: invalid parts give no hint.
 """
 
 import re
@@ -24,7 +24,7 @@ _LAUNCHERS = {
     "vllm": _PYTORCH,
     "tensorflow_model_server": _TENSORFLOW,
 }
-# By the begin of a variable's name, the first that is found: what launchers of one framework read, and no other's.
+# By the prefix of a variable's name, the first match counts: variables that only one framework's launchers read.
 _VARIABLES = (
     ("ACCELERATE_", _HUGGINGFACE),
     ("PET_", _PYTORCH),
@@ -35,9 +35,9 @@ _VARIABLES = (
     ("PYTORCH_", _PYTORCH),
     ("TRANSFORMERS_", _HUGGINGFACE),
 )
-# torch.distributed reads these together; each alone is anybody's.
+# torch.distributed reads these together; many programs use one of them.
 _RENDEZVOUS = {"WORLD_SIZE", "MASTER_ADDR"}
-# By a word of the image's name, the first that is found: an image for Hugging Face says on which framework it stands.
+# By a word of the image's name, the first match counts: an image for Hugging Face also names its base framework.
 _IMAGE_WORDS = (
     ("huggingface", _HUGGINGFACE),
     ("transformers", _HUGGINGFACE),
@@ -56,12 +56,12 @@ _BATCH_FLAGS = (
     "--micro-batch-size",
     "--batch_size",
     "--batch-size",
-    "batch_size",  # as Hydra's overrides have it
+    "batch_size",  # in Hydra's overrides
     "-b",
 )
 _BATCH_VARIABLES = ("PER_DEVICE_TRAIN_BATCH_SIZE", "TRAIN_BATCH_SIZE", "BATCH_SIZE")
-# Labels that controllers put on a job's pods, the one that names the whole training first.
-_JOB_LABELS = (
+# Labels that controllers put on a job's pods; the label with the name of the whole training comes first.
+JOB_LABELS = (
     "stoker.dev/training-job",
     "jobset.sigs.k8s.io/jobset-name",
     "training.kubeflow.org/job-name",
@@ -70,15 +70,15 @@ _JOB_LABELS = (
     "batch.kubernetes.io/job-name",
     "job-name",
 )
-_JOB_OWNERS = ("Job", "JobSet", "RayCluster")  # ends of kinds: PyTorchJob and MPIJob are jobs too
+_JOB_OWNERS = ("Job", "JobSet", "RayCluster")  # suffixes of kinds: PyTorchJob and MPIJob are jobs, too
 _JOB_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
-_MOST_ITEMS = 64  # containers, owners
+_MOST_ITEMS = 64  # containers, owners, limits of a container
 _MOST_WORDS = 4096
 _PUNCTUATION = "\"'`()[]{};&|,"
 
 
 def pod_hints(pod: Any) -> PodHints:
-    """Return what a pod's manifest hints at. Never raises, whatever it is."""
+    """Return the hints in a pod's manifest. Never raises, for any input."""
     context = container_context(pod)
     found = _framework(context)
     batch = batch_size(context, _BATCH_FLAGS, _BATCH_VARIABLES).get("batch_size", 0.0)
@@ -119,11 +119,12 @@ def _image_words(image: str) -> set[str]:
 
 
 def _gpus(container: Mapping[Any, Any]) -> int:
-    """Return how many GPUs a container has by what it is limited to; whole ones and slices of them count alike."""
+    """Return a container's number of GPUs by its limits; whole GPUs and slices count alike."""
     limits = _field(_field(container, "resources"), "limits")
     if not isinstance(limits, Mapping):
         return 0
-    return sum(_count(value) for name, value in limits.items() if isinstance(name, str) and _is_gpu(name))
+    items = islice(limits.items(), _MOST_ITEMS)
+    return sum(_count(value) for name, value in items if isinstance(name, str) and _is_gpu(name))
 
 
 def _is_gpu(resource: str) -> bool:
@@ -138,9 +139,9 @@ def _count(value: Any) -> int:
 
 
 def _job(metadata: Any) -> str:
-    """Name the job that a pod is of: as a label says, else its controller."""
+    """Return the name of the pod's job: from a label, else from its controller."""
     labels = _field(metadata, "labels")
-    named = (_field(labels, label) for label in _JOB_LABELS)
+    named = (_field(labels, label) for label in JOB_LABELS)
     owned = (
         _field(owner, "name")
         for owner in _mappings(_field(metadata, "ownerReferences"))
@@ -150,7 +151,7 @@ def _job(metadata: Any) -> str:
 
 
 def is_job_name(name: Any) -> bool:
-    """Tell whether something can be the name of a job."""
+    """Return True if the value is a valid name of a job."""
     return isinstance(name, str) and len(name) <= MOST_JOB and _JOB_NAME.fullmatch(name) is not None
 
 

@@ -1,1 +1,1 @@
-"""What helped: changes of knobs as experiments, what was learned of them, and what is likely wanted next."""
+"""Learning: changes of knobs as experiments, their success rates, and predictions of the next data."""

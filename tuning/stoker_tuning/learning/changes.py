@@ -1,4 +1,4 @@
-"""Changes of knobs and what came of them, as values: who turns a knob makes a Change, learning says what it came to."""
+"""Changes of knobs and their outcomes, as values."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,12 +9,12 @@ from stoker_tuning.vocabulary import AccessPattern, TrainingPhase
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One knob that was turned.
+    """A change of one knob.
 
-    ``id``: of its own on the node. ``at``: seconds since the epoch. ``dataset``: as people name it, NAMESPACE/NAME, or
-    the folder of ``stoker mount``. ``version``: its digest. ``workload``: the pod's UID; None: the change is for all
-    who read the Dataset. ``pod``: NAMESPACE/NAME of that pod. ``knob``: of stoker_tuning.recommend.knobs. ``origin``:
-    the id of the rule that asked for it, or what else did: ``phase Training``, ``learning``.
+    ``id``: unique on the node. ``at``: seconds since the epoch. ``dataset``: NAMESPACE/NAME, or the source of
+    ``stoker mount``. ``version``: its digest. ``workload``: the UID of a pod, or None for all readers of the Dataset.
+    ``pod``: NAMESPACE/NAME of that pod. ``knob``: a name of stoker_tuning.recommend.knobs. ``origin``: the id of the
+    rule. Histories of earlier releases also have ``Adaptive``.
     """
 
     id: str
@@ -33,9 +33,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class WindowFigures:
-    """What a workload did over some windows: their number, items a second, and its stall, a share of its time.
+    """Means of a workload over some windows: items per second, and stall, a share of its time.
 
-    ``stall`` is None where nothing on the node measures it.
+    ``stall`` is None without a measurement.
     """
 
     windows: int
@@ -44,7 +44,7 @@ class WindowFigures:
 
 
 class ChangeVerdict(StrEnum):
-    """What came of a change."""
+    """The verdict on a change."""
 
     HELPED = "helped"
     NEUTRAL = "neutral"
@@ -53,12 +53,12 @@ class ChangeVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChangeOutcome:
-    """What came of a change, told at ``at``, in seconds since the epoch.
+    """The outcome of a change. ``at``: seconds since the epoch.
 
-    ``before``, ``after``: the workload under the old value and under the new one. ``control_before`` and
-    ``control_after``: another workload in the same windows, which was not changed; None: there was none.
-    ``gain``: of items a second, as a share (0.25: a quarter more); ``low``, ``high``: its confidence interval.
-    ``taken_back``: whether the old value is in force again.
+    ``before``, ``after``: the workload with the old value and with the new one. ``control_before`` and
+    ``control_after``: another workload without a change in the same windows, or None.
+    ``gain``: of items per second, as a share (0.25: a quarter more). ``low``, ``high``: its confidence interval.
+    ``taken_back``: the old value applies again.
     """
 
     change: Change

@@ -1,10 +1,7 @@
-"""One change as an experiment: which value is in force in the next window, and when it is decided what came of it.
+"""One change as a switchback experiment: windows in pairs, one with the old value and one with the new.
 
-Two designs. **Alternating**: windows come in pairs, one under the old value and one under the new one, and a coin
-chooses which is first, so that what drifts by itself does not count (a switchback experiment). **Before and after**,
-for what cannot be turned to and fro: each window after the change is compared with one before it, both in proportion
-to the control where there is one; without a control, what changed by itself at the same time counts too, and the
-outcome has no control to show.
+A coin selects the order of each pair, so that drift cancels out. The experiment selects the value of each window and
+decides when the evidence is sufficient.
 """
 
 import math
@@ -13,30 +10,79 @@ from collections.abc import Sequence
 from statistics import median
 
 from stoker_tuning.learning.changes import Change, ChangeOutcome, ChangeVerdict
-from stoker_tuning.learning.paired_test import MOST_PAIRS, helped, hurt, interval, log_ratio
 from stoker_tuning.learning.windows import FigureWindow, control_figures, figures
 from stoker_tuning.rules.spec import KnobValue
 
-# The guard: so many pairs in a row below this share of the old value's, and it is taken back without more proof.
+# Error probabilities: a neutral change is judged to help, or to hurt. A wrong "hurt" costs a chance, no throughput.
+HELPED_ERROR, HURT_ERROR = 0.05, 0.1
+# Boldness of the bets; the stake is spread over all of them. In 1 / logarithm: 2 for changes by half, 32 for 3 %.
+_STAKES = (2.0, 8.0, 32.0)
+MOST_PAIRS = 24
+# Bounds of the logarithms: a window without reads has none.
+_MOST = math.log(8.0)
+_HALVINGS = 40
+
+
+def log_ratio(new: float, old: float, most: float = _MOST) -> float | None:
+    """Return the logarithm of ``new / old``, of items per second; None if both windows had no reads."""
+    if new <= 0 and old <= 0:
+        return None
+    if new <= 0 or old <= 0:
+        return most if new > 0 else -most
+    return max(-most, min(most, math.log(new / old)))
+
+
+def log_money(differences: Sequence[float], center: float, side: int) -> float:
+    """Return the log wealth of a bet of 1 that all differences lie above (``side`` 1) or below (-1) ``center``."""
+    logs = [
+        sum(math.log1p(math.tanh(side * stake * (each - center)) * 0.999999) for each in differences)
+        for stake in _STAKES
+    ]
+    most = max(logs)
+    return most + math.log(sum(math.exp(each - most) for each in logs) / len(logs))
+
+
+def helped(differences: Sequence[float]) -> bool:
+    """Return True if the change increased the figure, with an error of at most 5 % over any number of calls."""
+    return log_money(differences, 0.0, 1) >= -math.log(HELPED_ERROR)
+
+
+def hurt(differences: Sequence[float]) -> bool:
+    """Return True if the change decreased the figure, with an error of at most 10 % over any number of calls."""
+    return log_money(differences, 0.0, -1) >= -math.log(HURT_ERROR)
+
+
+def interval(differences: Sequence[float], error: float = HELPED_ERROR) -> tuple[float, float]:
+    """Return the interval of the true gain, as shares, with this error on each side, valid at any time."""
+    return math.expm1(_limit(differences, 1, error)), math.expm1(_limit(differences, -1, error))
+
+
+def _limit(differences: Sequence[float], side: int, error: float) -> float:
+    """Return the farthest refuted center, from outside; the wealth falls steadily as the center moves inward."""
+    outside, inside = -side * 2 * _MOST, side * 2 * _MOST
+    if log_money(differences, outside, side) < -math.log(error):
+        return -side * _MOST
+    for _ in range(_HALVINGS):
+        middle = (outside + inside) / 2
+        if log_money(differences, middle, side) >= -math.log(error):
+            outside = middle
+        else:
+            inside = middle
+    return max(-_MOST, min(_MOST, outside))
+
+
+# Pairs in a row below this share of the old value, after which the change is reverted without further evidence.
 GUARD_PAIRS, GUARD_RATIO = 2, 0.7
-# What makes no difference that could be found stays where it was asked for, unless it looks worse by this share.
+# A neutral change stays, unless its gain is below this.
 _WORSE = -0.02
-_MOST_IDLE = 4 * MOST_PAIRS  # windows in which nothing is read, before the experiment is given up
+_MOST_IDLE = 4 * MOST_PAIRS  # windows without reads, before the experiment ends
 
 
 class Experiment:
-    """A change on trial. Costs 2 * MOST_PAIRS windows at most.
+    """A change on trial, for at most 2 * MOST_PAIRS windows."""
 
-    ``before``: the last windows under the old value, for a change that cannot be turned to and fro; empty: the design
-    alternates. ``keep_neutral``: whether what makes no difference stays, as what a rule asked for does (unless it looks
-    worse by 2 %).
-    """
-
-    def __init__(self, change: Change, before: Sequence[FigureWindow] = (), *, keep_neutral: bool = True) -> None:
+    def __init__(self, change: Change) -> None:
         self.change = change
-        self._before = list(before)[-MOST_PAIRS:]
-        self._alternates = not before
-        self._keep_neutral = keep_neutral
         self._coin = random.Random(change.id)
         self._order = self._toss()
         self._half: FigureWindow | None = None
@@ -48,44 +94,26 @@ class Experiment:
 
     @property
     def value(self) -> KnobValue:
-        """The value to be in force in the next window; after the verdict, for good."""
+        """The value for the next window. After the verdict, it is final."""
         if self.verdict is not None:
             return self.change.old if self.taken_back else self.change.new
-        if not self._alternates:
-            return self.change.new
         return self.change.new if self._order[0 if self._half is None else 1] else self.change.old
 
     @property
     def taken_back(self) -> bool:
-        """Whether the old value is in force again."""
+        """Whether the old value applies again."""
         if self.verdict is ChangeVerdict.NEUTRAL:
-            return not self._keep_neutral or self._gain < _WORSE
+            return self._gain < _WORSE
         return self.verdict is ChangeVerdict.HURT
 
     @property
     def _gain(self) -> float:
         return math.expm1(median(self._differences)) if self._differences else 0.0
 
-    @property
-    def pairs(self) -> int:
-        """How many pairs have been compared."""
-        return len(self._differences)
-
-    @property
-    def last_ratio(self) -> float | None:
-        """The new value's items a second over the old one's in the last pair; None: there is none yet."""
-        return math.exp(self._differences[-1]) if self._differences else None
-
     def saw(self, window: FigureWindow) -> None:
-        """Take the window that has just ended, in which ``value`` was in force."""
+        """Add the window that ended, in which ``value`` applied."""
         if self.verdict is not None:
             return
-        if self._alternates:
-            self._pair_up(window)
-        else:
-            self._compare(self._before[self.pairs % len(self._before)], window)
-
-    def _pair_up(self, window: FigureWindow) -> None:
         if self._half is None:
             self._half = window
             return
@@ -95,7 +123,7 @@ class Experiment:
         self._compare(old, new)
 
     def _compare(self, old: FigureWindow, new: FigureWindow) -> None:
-        difference = _difference(old, new, controlled=not self._alternates)
+        difference = log_ratio(new.items_per_second, old.items_per_second)
         if difference is None:
             self._idle += 1
             if self._idle >= _MOST_IDLE:
@@ -107,21 +135,20 @@ class Experiment:
         self.verdict = self._judged()
 
     def _judged(self) -> ChangeVerdict | None:
-        seen = self._differences
-        if hurt(seen) or (len(seen) >= GUARD_PAIRS and max(seen[-GUARD_PAIRS:]) < math.log(GUARD_RATIO)):
+        pairs = self._differences
+        if hurt(pairs) or (len(pairs) >= GUARD_PAIRS and max(pairs[-GUARD_PAIRS:]) < math.log(GUARD_RATIO)):
             return ChangeVerdict.HURT
-        if helped(seen):
+        if helped(pairs):
             return ChangeVerdict.HELPED
-        most = MOST_PAIRS if self._alternates else len(self._before)
-        return ChangeVerdict.NEUTRAL if len(seen) >= most else None
+        return ChangeVerdict.NEUTRAL if len(pairs) >= MOST_PAIRS else None
 
     def _toss(self) -> tuple[bool, bool]:
-        """Return whether the first, and the second, window of a pair is under the new value."""
+        """Return for both windows of a pair whether the new value applies."""
         first = self._coin.random() < 0.5
         return first, not first
 
     def outcome(self, at: float) -> ChangeOutcome | None:
-        """Return what came of it, told at ``at``; None: it is not decided."""
+        """Return the outcome, dated ``at``. None before the verdict."""
         if self.verdict is None:
             return None
         low, high = interval(self._differences) if self._differences else (-1.0, 7.0)
@@ -138,11 +165,3 @@ class Experiment:
             control_figures(self._new),
             self.taken_back,
         )
-
-
-def _difference(old: FigureWindow, new: FigureWindow, *, controlled: bool) -> float | None:
-    ratio = log_ratio(new.items_per_second, old.items_per_second)
-    if ratio is None or not controlled or old.control is None or new.control is None:
-        return ratio
-    by_itself = log_ratio(new.control, old.control)
-    return ratio if by_itself is None else ratio - by_itself

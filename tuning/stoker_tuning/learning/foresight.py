@@ -1,8 +1,8 @@
-"""What a workload will want next, from the sequence of its phases so far: which data, and after how many items.
+"""Predicts the next data of a workload from the sequence of its phases, and the number of items until then.
 
-A variable-order Markov model: the phase that followed this phase after the one before it, else after this one alone,
-else what is usual (validation follows training where there is a validation split). Each prediction is held to what
-comes, and its hit rate is kept. Nothing is predicted by a clock: lengths are in items read.
+A variable-order Markov model: it takes the phase that followed the last two phases, else the one that followed the last
+phase. Without either it takes the usual phase (validation follows training if there is a validation split). Each
+prediction is compared with the actual phase, for a hit rate. No clock is used: lengths are in items read.
 """
 
 from collections import Counter, deque
@@ -13,7 +13,7 @@ from statistics import median
 from stoker_tuning.learning.success import wilson
 from stoker_tuning.vocabulary import Split, TrainingPhase
 
-_KEPT = 8  # lengths of each phase that are remembered
+_KEPT = 8  # remembered lengths of each phase
 _USUAL_CONFIDENCE = 0.3
 _P = TrainingPhase
 _USUAL = {
@@ -26,7 +26,7 @@ _USUAL = {
 
 
 class Want(StrEnum):
-    """Which data is wanted next."""
+    """The data that is wanted next."""
 
     TRAIN = Split.TRAIN.value
     VALIDATION = Split.VALIDATION.value
@@ -47,7 +47,7 @@ _WANTS = {
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What comes next: the phase, what it wants, after how many more items (None: not known), and how sure, 0 to 1."""
+    """The next phase, its data, the items until then (None: unknown), and the confidence, 0 to 1."""
 
     phase: TrainingPhase
     wants: Want
@@ -57,21 +57,21 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class HitRate:
-    """How many predictions were held to what came, and how many of them were right."""
+    """The number of checked predictions, and the number of right ones."""
 
     predictions: int = 0
     hits: int = 0
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Wilson's interval of the share that is right, at 95 %."""
+        """Wilson's interval of the share of right predictions, at 95 %."""
         return wilson(self.hits, self.predictions)
 
 
 class Foresight:
     """The foresight for one workload. Its memory is bounded by the number of phases.
 
-    ``splits``: those that the Dataset is known to have; where none is validation, none is predicted.
+    ``splits``: the known splits of the Dataset; without a validation split, validation is not predicted by default.
     """
 
     def __init__(self, splits: frozenset[Split] = frozenset()) -> None:
@@ -85,9 +85,10 @@ class Foresight:
         self._lengths: dict[TrainingPhase, deque[float]] = {}
 
     def saw(self, phase: TrainingPhase, items: float) -> bool | None:
-        """Take what the workload does after so many items in all.
+        """Take the workload's phase after ``items`` items in all.
 
-        Returns whether the phase had been predicted when it is another one than before; None: it is not.
+        Return True if a new phase was predicted, False if not; None if the phase is the same or there was no
+        prediction.
         """
         self._items = max(items, self._items)
         if phase is self._phase:
@@ -110,7 +111,7 @@ class Foresight:
         return (self._before, self._phase), (self._phase,)
 
     def next(self) -> Prediction | None:
-        """Return what comes next; None: nothing speaks for anything."""
+        """Return the prediction of the next phase; None without evidence."""
         for context in self._contexts():
             followed = self._followed.get(context)
             if followed:

@@ -1,6 +1,6 @@
-"""How often what a rule asks for helped, by the order in which the workload reads.
+"""How often a rule's changes helped, by access pattern.
 
-Each namespace's Datasets count by themselves: a tenant whose pods make a rule look bad spoils it for nobody else.
+Each namespace's Datasets count separately: a tenant whose pods make a rule look bad affects no other tenant.
 """
 
 import math
@@ -18,7 +18,7 @@ _HOPELESS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class SuccessRate:
-    """What came of the changes of one rule on one pattern: how many, and of them how many helped, and hurt."""
+    """The results of one rule's changes on one pattern: the number of changes, and of those that helped and hurt."""
 
     changes: int = 0
     helped: int = 0
@@ -26,7 +26,7 @@ class SuccessRate:
 
     @property
     def rate(self) -> float:
-        """Mean of the Beta posterior of helping, from an even prior: half where nothing is known."""
+        """Mean of the Beta posterior of helping, from a uniform prior: one half without data."""
         return (self.helped + 1) / (self.changes + 2)
 
     @property
@@ -36,11 +36,11 @@ class SuccessRate:
 
     @property
     def hopeless(self) -> bool:
-        """Whether it hurts more often than not, by Wilson's lower limit at 95 %."""
+        """True if it hurts more often than not, by Wilson's lower limit at 95 %."""
         return wilson(self.hurt, self.changes)[0] > _HOPELESS
 
     def plus(self, verdict: ChangeVerdict) -> "SuccessRate":
-        """Return it with one more outcome."""
+        """Return the rate with one more outcome."""
         helped, hurt = verdict is ChangeVerdict.HELPED, verdict is ChangeVerdict.HURT
         return SuccessRate(self.changes + 1, self.helped + helped, self.hurt + hurt)
 
@@ -56,7 +56,7 @@ def wilson(successes: int, trials: int) -> tuple[float, float]:
 
 
 class RateKey(NamedTuple):
-    """Of what a rate is: the Datasets of a namespace, a rule (or what else turned the knob), and a pattern."""
+    """The key of a rate: the namespace of the Datasets, the rule (or other origin of the change), and the pattern."""
 
     namespace: str
     origin: str
@@ -64,12 +64,12 @@ class RateKey(NamedTuple):
 
 
 def rate_key(change: Change) -> RateKey:
-    """Return where a change counts."""
+    """Return the key under which a change counts."""
     return RateKey(change.dataset.partition("/")[0], change.origin, change.pattern)
 
 
 class SuccessRates:
-    """The MOST_RATES rates that were last heard of."""
+    """The MOST_RATES rates with the latest outcomes."""
 
     def __init__(self) -> None:
         self._rates: OrderedDict[RateKey, SuccessRate] = OrderedDict()
@@ -83,9 +83,9 @@ class SuccessRates:
             self._rates.popitem(last=False)
 
     def of(self, key: RateKey) -> SuccessRate:
-        """Return what is known of a rule on a pattern."""
+        """Return the rate of a rule on a pattern."""
         return self._rates.get(key, SuccessRate())
 
     def rows(self) -> list[tuple[RateKey, SuccessRate]]:
-        """Return all of them, by namespace and rule."""
+        """Return all rates, by namespace and rule."""
         return sorted(self._rates.items())

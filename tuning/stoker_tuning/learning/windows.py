@@ -1,4 +1,4 @@
-"""What is compared: windows of equal length, each with what a workload did in it."""
+"""Windows of equal length, with the rate of a workload."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from stoker_tuning.learning.changes import WindowFigures
 
 @dataclass(frozen=True, slots=True)
 class FigureWindow:
-    """What a workload did in one window, while a knob stood where it did.
+    """The rate of a workload in one window, in which a knob did not change.
 
-    ``stall``: share of its time; None: not measured. ``control``: items a second, in the same window, of a workload
-    for which nothing was changed; None: there is none.
+    ``stall``: share of its time, or None without a measurement. ``control``: items per second of a workload without a
+    change in the same window, or None.
     """
 
     items_per_second: float
@@ -28,6 +28,6 @@ def figures(windows: Sequence[FigureWindow]) -> WindowFigures:
 
 
 def control_figures(windows: Sequence[FigureWindow]) -> WindowFigures | None:
-    """Return the means of the control; None where it is missing in any window."""
+    """Return the means of the control; None if any window has no control."""
     controls = [window.control for window in windows if window.control is not None]
     return WindowFigures(len(controls), fmean(controls)) if controls and len(controls) == len(windows) else None

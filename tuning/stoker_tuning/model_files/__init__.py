@@ -1,1 +1,1 @@
-"""What a file is to a model, from its name and a bounded part of its bytes. Pure."""
+"""The role of a file in a model, from its name and a bounded part of its bytes. Pure."""

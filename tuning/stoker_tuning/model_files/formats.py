@@ -1,17 +1,17 @@
-"""What is found of a model file: its format and kind, and how sure."""
+"""The findings about a model file: its format and kind, with a confidence."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 from stoker_tuning.vocabulary import ModelFileKind
 
-# Bytes of the start and of the end that are looked at; whatever is given beyond is left alone.
+# Bytes read from the start and the end; the rest is ignored.
 MOST_HEAD = 64 * 1024
 MOST_TAIL = 64 * 1024
 
 
 class ModelFileFormat(StrEnum):
-    """How a file's bytes are laid out."""
+    """The layout of a file's bytes."""
 
     SAFETENSORS = "safetensors"
     GGUF = "gguf"
@@ -33,7 +33,7 @@ class ModelFileFormat(StrEnum):
 
 @dataclass(frozen=True)
 class ModelFileFinding:
-    """The format and kind of a file. ``confidence``: 0 to 1; ``epoch``: of a checkpoint, as its bytes or name say."""
+    """The format and kind of a file. ``confidence``: 0 to 1; ``epoch``: of a checkpoint, from its bytes or name."""
 
     format: ModelFileFormat
     kind: ModelFileKind

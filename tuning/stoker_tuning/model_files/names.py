@@ -1,13 +1,45 @@
-"""Model files by name: kinds that names tell, and the epoch of a checkpoint."""
+"""Recognizes model files by name: their kinds, and the epoch of a checkpoint."""
 
 import re
+from collections.abc import Collection
 
 from stoker_tuning.vocabulary import ModelFileKind
 
-_LONGEST = 4096  # characters of a path: more no kernel takes
-# Extensions that nothing but models has.
+_MODEL_KEYS = {"state_dict", "model_state_dict", "model", "model_state", "module", "params", "ema", "network"}
+_OPTIMIZER_KEYS = {
+    "optimizer",
+    "optimizer_state_dict",
+    "optimizer_states",
+    "optimizer_state",
+    "opt_state",
+    "lr_schedulers",
+}
+_PROGRESS_KEYS = {"epoch", "global_step", "step", "iteration", "iter_num", "best_acc1"}
+_OPTIMIZER_TENSORS = ("exp_avg", "exp_avg_sq", "momentum_buffer", "optimizer.", "opt_state.", "square_avg")
+_TENSORS = (".weight", ".bias", ".running_mean", ".gamma", ".beta", "/kernel", ".scales", ".embedding")
+
+
+def kind_by_keys(keys: Collection[str]) -> ModelFileKind:
+    """Return the kind by the keys of a file, in their order; Unknown without keys of a model."""
+    known = set(keys)
+    model = bool(known & _MODEL_KEYS)
+    state = bool(known & _OPTIMIZER_KEYS) or any(key.startswith(_OPTIMIZER_TENSORS) for key in known)
+    tensors = any(key.endswith(_TENSORS) for key in known)
+    if {"state", "param_groups"} <= known and not (known & _OPTIMIZER_KEYS or tensors):
+        return ModelFileKind.OPTIMIZER
+    if (model or tensors) and (known & _OPTIMIZER_KEYS or known & _PROGRESS_KEYS):
+        return ModelFileKind.CHECKPOINT
+    if state and not tensors:
+        return ModelFileKind.OPTIMIZER
+    if state:
+        return ModelFileKind.CHECKPOINT
+    return ModelFileKind.WEIGHTS if model or tensors else ModelFileKind.UNKNOWN
+
+
+_LONGEST = 4096  # characters of a path: no kernel takes more
+# Extensions of models only.
 _MODELS = {".safetensors", ".gguf", ".ggml", ".onnx", ".tflite", ".keras", ".mlmodel", ".engine"}
-# Extensions that no model has, and that most files have.
+# Common extensions that no model has.
 _DATA = {
     ".jpg",
     ".jpeg",
@@ -23,7 +55,7 @@ _DATA = {
     ".csv",
     ".npy",
 }
-# Extensions of models that data has too: a word in the name decides.
+# Extensions of models and of data: a word in the name decides.
 _EITHER = {".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle", ".h5", ".hdf5", ".msgpack", ".npz", ".pb", ".tar", ""}
 _ARCHITECTURE = {
     "config.json",
@@ -73,7 +105,7 @@ _STEP = re.compile(r"(?:^|[^a-z])(?:checkpoint|ckpt|step)[=_\-]?(\d{1,9})(?!\d)"
 
 
 def kind_by_name(path: str) -> ModelFileKind:
-    """Tell the kind from a path alone; Unknown for what may as well be data."""
+    """Return the kind by the path alone; Unknown if the file may be data."""
     name = path[-_LONGEST:].rpartition("/")[2].lower()
     suffix = name[name.rfind(".") :] if "." in name[1:] else ""
     if suffix in _DATA:
@@ -100,7 +132,7 @@ def _by_words(name: str) -> ModelFileKind | None:
 
 
 def epoch_in_name(path: str) -> int | None:
-    """Return the epoch that a checkpoint's path names, else its step (as in ``checkpoint-500``); None: neither."""
+    """Return the epoch in a checkpoint's path, else its step (as in ``checkpoint-500``); None for neither."""
     words = path[-_LONGEST:].lower()
     for expression in (_EPOCH, _STEP):
         found = expression.findall(words)

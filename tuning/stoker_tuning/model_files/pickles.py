@@ -1,4 +1,4 @@
-"""What a pickle holds, by its opcodes: it is never loaded, so nothing in it runs."""
+"""Reads the contents of a pickle from its opcodes: nothing is loaded, so no code in it runs."""
 
 import pickletools
 import struct
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from io import BytesIO
 
 from stoker_tuning.model_files.formats import ModelFileFinding, ModelFileFormat
-from stoker_tuning.model_files.parameter_names import kind_by_keys
+from stoker_tuning.model_files.names import kind_by_keys
 from stoker_tuning.vocabulary import ModelFileKind
 
 _MOST_OPCODES = 4096
@@ -21,7 +21,7 @@ _DAMAGED = (ValueError, OverflowError, IndexError, KeyError, struct.error)
 
 @dataclass
 class PickleContents:
-    """The strings and the globals that a pickle names, in its order; ``epoch``: the number behind that key."""
+    """The strings and globals in a pickle, in its order; ``epoch``: the number after that key."""
 
     keys: dict[str, None] = field(default_factory=dict)
     modules: set[str] = field(default_factory=set)
@@ -31,7 +31,7 @@ class PickleContents:
 
 
 def walk(data: bytes) -> PickleContents:
-    """Walk the first 4,096 opcodes of a pickle, as far as they are whole."""
+    """Walk the first 4,096 opcodes of a pickle, until they are incomplete."""
     found = PickleContents()
     last = ""
     before: list[str] = []
@@ -52,7 +52,7 @@ def walk(data: bytes) -> PickleContents:
                 _take_number(found, last, argument)
                 last = ""
     except _DAMAGED:
-        pass  # cut off, or no pickle: what was found until there counts
+        pass  # cut off, or no pickle: the contents before that count
     return found
 
 
@@ -63,7 +63,7 @@ def _take_number(found: PickleContents, key: str, number: int) -> None:
 
 
 def finding_of_pickle(data: bytes, form: ModelFileFormat = ModelFileFormat.PICKLE) -> ModelFileFinding | None:
-    """Judge a pickle by what it names; None when it is none."""
+    """Judge a pickle by its names; None for other files."""
     starts = data[:1] == b"\x80" and data[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05")
     if not starts:
         return None
@@ -80,7 +80,7 @@ def finding_of_pickle(data: bytes, form: ModelFileFormat = ModelFileFormat.PICKL
 
 
 def _behind_legacy_header(data: bytes) -> PickleContents:
-    """Walk the third pickle behind the magic number, the version and the facts of the machine, as torch wrote once."""
+    """Walk the pickles of torch's legacy format: magic number, version and machine facts come first."""
     found = PickleContents()
     stream, pickles = BytesIO(data), 0
     try:

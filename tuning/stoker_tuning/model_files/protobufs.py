@@ -1,4 +1,4 @@
-"""ONNX and SavedModel: protobuf messages, told by the fields that they begin with."""
+"""ONNX and SavedModel: protobuf messages, recognized by their first fields."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -18,7 +18,7 @@ _ONNX_GRAPH = {1, 2, 5, 10, 11, 12, 13, 14, 15, 16}
 
 
 class WireField(NamedTuple):
-    """A field of a message: its number and wire type; a varint's value; where its bytes lie in the head."""
+    """A field of a message: its number and wire type; a varint's value; the field's bytes in the head."""
 
     number: int
     wire_type: int
@@ -27,7 +27,7 @@ class WireField(NamedTuple):
 
 
 def walk_fields(data: bytes) -> Iterator[WireField]:
-    """Yield the first 64 fields of a message, as far as they are valid; the last one's bytes may be cut off."""
+    """Yield the first 64 fields of a message, until one is invalid; the last one's bytes may be cut off."""
     at = 0
     for _ in range(_MOST_FIELDS):
         key, at = _varint(data, at)
@@ -51,7 +51,7 @@ def walk_fields(data: bytes) -> Iterator[WireField]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a variable-length integer and where the next field begins; -1: there is none."""
+    """Return a variable-length integer and the position of the next field; -1 if the integer is incomplete."""
     value = 0
     for index in range(10):
         if at + index >= len(data):
@@ -64,7 +64,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def finding_of_onnx(head: bytes) -> ModelFileFinding | None:
-    """Judge whether the fields are those of ONNX's ModelProto, beginning with its version; None: they are not."""
+    """Return a finding if the fields are those of ONNX's ModelProto, beginning with its version; else None."""
     fields = list(walk_fields(head))
     if len(fields) < 2 or fields[0].number != 1 or not 0 < fields[0].value <= _MOST_IR_VERSION:
         return None
@@ -81,7 +81,7 @@ def finding_of_onnx(head: bytes) -> ModelFileFinding | None:
 
 
 def finding_of_saved_model(head: bytes) -> ModelFileFinding | None:
-    """Judge whether this is TensorFlow's SavedModel: a schema version of 1, then graphs with their facts first."""
+    """Return a finding for TensorFlow's SavedModel: schema version 1, then graphs that begin with metadata."""
     fields = list(walk_fields(head))
     if len(fields) < 2 or fields[0][:3] != (1, _VARINT, 1):
         return None

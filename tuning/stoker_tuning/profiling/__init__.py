@@ -1,1 +1,1 @@
-"""Where an epoch's time goes, and what would give it back: from measurements to a split and predictions; pure."""
+"""The parts of an epoch's time, and predictions of faster epochs, from measurements. Pure."""

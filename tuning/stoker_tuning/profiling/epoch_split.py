@@ -1,7 +1,7 @@
-"""Measured runs -> the parts of an epoch's time: compute, preparation stall, fetch stall. Pure.
+"""Splits an epoch's measured time into compute, preparation stall and fetch stall. Pure.
 
-After DS-Analyzer (Mohan et al., Analyzing and Mitigating Data Stalls in DNN Training, VLDB 2021): what a run waits for
-more than one that has less to wait for is what it waits for that.
+The method is DS-Analyzer's (Mohan et al., Analyzing and Mitigating Data Stalls in DNN Training, VLDB 2021): a run with
+one more stage takes longer by the stall of that stage.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,21 +10,21 @@ from enum import StrEnum
 
 
 class ProfiledRun(StrEnum):
-    """One way to run the same epoch: with how much of its input at hand."""
+    """One way to run the same epoch: with no, cached or cold input."""
 
     SYNTHETIC = "synthetic"  # no data at all
-    CACHED = "cached"  # all data in memory, or on this disk where memory is too small
-    COLD = "cold"  # nothing of the data here
+    CACHED = "cached"  # all data in memory, or on this disk if memory is too small
+    COLD = "cold"  # no data on this node
 
 
 @dataclass(frozen=True, slots=True)
 class RunFigures:
-    """What one epoch of a run came to.
+    """The figures of one epoch of a run.
 
-    ``seconds``: of its whole, by the clock of who looked on. ``waited`` and ``computed``: by the program's own word;
-    None: it says nothing. ``first``: waited for the first batch, as far as that is known. ``items``: None: not counted.
-    ``cpu_seconds``: of all its processes; None: not measured. ``progress``: shares of its items, each with the seconds
-    after which it was done; empty: not known.
+    ``seconds``: the whole epoch, by the observer's clock. ``waited`` and ``computed``: reported by the program; None:
+    not reported. ``first``: waited for the first batch, if known. ``items``: None: not counted. ``cpu_seconds``: of all
+    its processes; None: not measured. ``progress``: shares of its items, each with the seconds after which it was done;
+    empty: unknown.
     """
 
     seconds: float
@@ -37,7 +37,7 @@ class RunFigures:
 
     @property
     def reported(self) -> bool:
-        """Whether the program says what it waits for."""
+        """True if the program reports its waiting time."""
         return self.waited is not None and self.computed is not None
 
 
@@ -45,8 +45,8 @@ class RunFigures:
 class EpochSplit:
     """The parts of an epoch's ``seconds``.
 
-    ``preparation``: None: it is in ``compute``, as nothing tells them apart. ``fetch``: None: nothing was cold.
-    ``by_difference``: the parts are differences of whole runs, which sum up to the epoch by their making.
+    ``preparation``: None: it is part of ``compute``, because no figure separates them. ``fetch``: None: there was no
+    cold run. ``by_difference``: the parts are differences of whole runs, so their sum is the epoch by construction.
     """
 
     seconds: float
@@ -62,17 +62,17 @@ class EpochSplit:
 
     @property
     def sum_error(self) -> float:
-        """How far the parts are from the whole, as a share of it: below 0, something is in none of them."""
+        """Difference between the parts' sum and the epoch, as a share of it: below 0, some time is in no part."""
         return self.parts_sum / self.seconds - 1 if self.seconds > 0 else 0.0
 
 
 def epoch_split(runs: Mapping[ProfiledRun, RunFigures]) -> EpochSplit:
-    """Return the parts of the cold epoch, or of the cached one where nothing was cold. Raises ValueError.
+    """Return the parts of the cold epoch, or of the cached one without a cold run. Raises ValueError.
 
-    A stall that comes out below 0 is none: two runs of the same differ by chance.
+    A negative stall counts as 0: two equal runs differ by chance.
     """
     if ProfiledRun.CACHED not in runs:
-        raise ValueError("a split needs the cached run: by what it waits for, the others are told apart")
+        raise ValueError("a split needs the cached run, to separate the other waits")
     cached, cold = runs[ProfiledRun.CACHED], runs.get(ProfiledRun.COLD)
     whole, compute = cold or cached, _compute(runs)
     if compute is None:
@@ -86,7 +86,7 @@ def epoch_split(runs: Mapping[ProfiledRun, RunFigures]) -> EpochSplit:
 
 
 def _compute(runs: Mapping[ProfiledRun, RunFigures]) -> float | None:
-    """Return the seconds that computing takes; None where nothing tells it apart from preparation."""
+    """Return the seconds of computing; None if no figure separates it from preparation."""
     synthetic = runs.get(ProfiledRun.SYNTHETIC)
     if synthetic is not None:
         return synthetic.seconds if synthetic.computed is None else synthetic.computed
@@ -107,10 +107,10 @@ def _fetch(cached: RunFigures, cold: RunFigures | None) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class LiveLook:
-    """What a node says of a workload at one moment.
+    """A node's figures of a workload at one moment.
 
     ``stall``: share of the time that it waits for data. ``read_wait``: share of the time that its reads wait, of the
-    process that waits longest; None: nothing tells it. ``whole``: all of its data is on the node's disk.
+    process that waits longest; None: unknown. ``whole``: all of its data is on the node's disk.
     """
 
     items_per_second: float
@@ -120,12 +120,12 @@ class LiveLook:
 
 
 def live_split(looks: Sequence[LiveLook], seconds: float) -> EpochSplit:
-    """Return the parts of ``seconds`` of a job that goes on. Raises ValueError without a look.
+    """Return the parts of ``seconds`` of a running job. Raises ValueError without a look.
 
-    A loader that is waited for is never idle: were reads to take no time, it would be done sooner by their share of its
-    time. So of the stall at most that share goes away by fetching sooner, and preparation is the rest. Where nothing
-    tells how long reads wait, all of the stall of a job whose data is whole here is preparation, and else it is all
-    fetch: the most that it can be.
+    During a stall the loader is never idle. Reads without delay would shorten its work by their share of its time. So a
+    faster fetch removes at most that share of the stall, and preparation is the rest. If the share is unknown, the
+    whole stall is preparation when the data is complete on the node. Otherwise it all counts as fetch, as an upper
+    bound.
     """
     if not looks:
         raise ValueError("a split needs a look")

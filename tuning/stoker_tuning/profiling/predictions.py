@@ -1,19 +1,19 @@
-"""The parts of an epoch's time -> how long it would take if data were warm, its order known, or workers more. Pure."""
+"""Predicts an epoch's time with warm data, a known order, or more workers, from the parts of its time. Pure."""
 
 from dataclasses import dataclass
 
-_ALIKE = 0.02  # seconds that differ by less are the same: two runs of the same differ by more
+_ALIKE = 0.02  # relative difference below which two times count as equal: two equal runs differ by more
 
 
 @dataclass(frozen=True, slots=True)
 class InputPipeline:
-    """What predictions follow from; seconds are of one epoch.
+    """The inputs of predictions; seconds are of one epoch.
 
-    ``compute``: of the accelerator alone. ``warm``: with everything at hand. ``cold``: with nothing here; None: not
-    known. ``first``: until the first batch of a warm one. ``items``: None: nobody counts them. ``transfer``: of all
-    bytes at the source's full bandwidth; ``cpu_seconds`` of all processes; ``cores`` for them. None: not known.
-    ``workers``: of its loader; None: not known, so that they are predicted in multiples. ``scalable``: False: start-up
-    is in all of these seconds, which no worker shortens.
+    ``compute``: of the accelerator alone. ``warm``: with all data at hand. ``cold``: with no data on the node; None:
+    unknown. ``first``: until the first batch of a warm epoch. ``items``: None: not counted. ``transfer``: of all bytes
+    at the source's full bandwidth; ``cpu_seconds`` of all processes; ``cores`` for them. None: unknown. ``workers``: of
+    its loader; None: unknown, so predictions use multiples. ``scalable``: False: all of these seconds include start-up,
+    which workers do not shorten.
     """
 
     compute: float
@@ -30,10 +30,10 @@ class InputPipeline:
 
 @dataclass(frozen=True, slots=True)
 class PredictedEpoch:
-    """How long an epoch would take: ``change`` names what is different, ``how`` what brings it about.
+    """The predicted time of an epoch: ``change`` names the difference, ``how`` the way to get it.
 
-    ``bound``: what it waits for then: compute, preparation, bandwidth, cores.
-    ``items_per_second``: None: not counted.
+    ``bound``: the resource that limits it then: compute, preparation, bandwidth, cores. ``items_per_second``: None: not
+    counted.
     """
 
     change: str
@@ -44,7 +44,7 @@ class PredictedEpoch:
 
 
 def predictions(now: InputPipeline, more: tuple[float, ...] = (1.5, 2.0)) -> tuple[PredictedEpoch, ...]:
-    """Return all that can be predicted. ``more``: by which factors workers may be more."""
+    """Return all possible predictions. ``more``: factors for the number of workers."""
     found = [_warm(now)]
     if now.cold is not None and now.transfer is not None:
         found.append(_order_known(now, now.transfer))
@@ -55,11 +55,11 @@ def predictions(now: InputPipeline, more: tuple[float, ...] = (1.5, 2.0)) -> tup
 
 
 def seconds_with_workers(now: InputPipeline, factor: float) -> dict[str, float]:
-    """Return the seconds of a warm epoch by each bound, with so many times the workers; the greatest counts.
+    """Return the seconds of a warm epoch by each bound, with ``factor`` times the workers; the greatest counts.
 
-    A loader that somebody waits for works all the time, all of its workers from the start on, so it is done in as much
-    less time. No loader is faster than computing, which begins when one worker has made the first batch, or than its
-    CPU time on all cores. Of cold epochs nothing is said: a mount fetches ahead, whoever asks for how much.
+    During a stall all workers of a loader work all the time, from the start. So the time falls by the factor. It is
+    never below computing, which begins with the first batch of one worker, or below the CPU time on all cores. There is
+    no prediction for cold epochs: a mount prefetches, regardless of the number of readers.
     """
     bounds = {"compute": now.first + now.compute, "preparation": now.warm / factor}
     if now.cpu_seconds is not None and now.cores:
@@ -73,7 +73,7 @@ def _warm(now: InputPipeline) -> PredictedEpoch:
 
 
 def _at_hand(now: InputPipeline) -> dict[str, float]:
-    """Return the bounds of an epoch with everything at hand: no stall but that for the first batch is none."""
+    """Return the bounds of an epoch with all data at hand. The wait for the first batch counts as no stall."""
     computing = min(now.first + now.compute, now.warm)
     if now.warm <= computing * (1 + _ALIKE):
         return {"compute": now.warm}
@@ -81,7 +81,7 @@ def _at_hand(now: InputPipeline) -> dict[str, float]:
 
 
 def _order_known(now: InputPipeline, transfer: float) -> PredictedEpoch:
-    """Return what reading ahead in the right order comes to: what comes while it computes is waited for no more."""
+    """Return the prediction for prefetch in the right order: a fetch during computing causes no wait."""
     bounds = {**_at_hand(now), "bandwidth": transfer}
     return _made(now, "cold, order known", bounds, "spec.sampling, or the annotation stoker.dev/sampling")
 
@@ -93,7 +93,7 @@ def _more_workers(now: InputPipeline, factor: float) -> PredictedEpoch:
 
 
 def _made(now: InputPipeline, change: str, bounds: dict[str, float], how: str) -> PredictedEpoch:
-    # Of bounds that are alike the first is named, which is what would be left in the end.
+    # Of equal bounds the first is named: it remains in the end.
     bound = max(bounds, key=lambda name: bounds[name])
     seconds = bounds[bound]
     rate = now.items / seconds if now.items is not None and seconds > 0 else None

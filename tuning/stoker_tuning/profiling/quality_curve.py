@@ -1,4 +1,4 @@
-"""Time and coverage of epochs that read a share of the samples each: stoker-client's QualityRatioSampler. Pure."""
+"""Time and coverage of epochs that each read a share of the samples: stoker-client's QualityRatioSampler. Pure."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -7,16 +7,16 @@ from math import ceil
 
 Progress = tuple[tuple[float, float], ...]
 RATIOS = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(1))
-_EPOCHS = 4  # told one by one: after them a ratio of 0.25 has read everything
+_EPOCHS = 4  # reported one by one: after them a ratio of 0.25 has read all samples
 
 
 @dataclass(frozen=True, slots=True)
 class QualityPoint:
-    """A ``ratio`` of samples an epoch, and what comes of it.
+    """The results of a ``ratio`` of samples per epoch.
 
-    ``seconds``: of the first epochs, one by one, from a cold start. ``warm_seconds``: of one once everything was read.
-    ``coverage``: share of the samples that were read at least once after each of these epochs. ``epochs_to_all``: until
-    each was read. ``seconds_to_all``: how long that takes.
+    ``seconds``: of each of the first epochs, from a cold start. ``warm_seconds``: of an epoch after all samples were
+    read. ``coverage``: share of the samples read at least once after each of these epochs. ``epochs_to_all``: epochs
+    until all samples were read. ``seconds_to_all``: their time.
     """
 
     ratio: float
@@ -40,22 +40,22 @@ def quality_curve(
     ``cold`` and ``warm``: seconds of a whole epoch; ``compute``: of the accelerator alone; ``first``: until the first
     batch. ``progress``: shares of a cold epoch, each with the seconds after which it was done; empty: evenly.
 
-    The sampler goes through all samples before one comes again, so an epoch has new ones as long as there are any; a
-    new one costs what it costs cold, and one that was read before what it costs warm. A cold epoch is slower at first:
-    what is fetched ahead of some samples serves others later, so a share of it takes what that share took. Computing
-    begins with the first batch, however few follow.
+    The sampler reads all samples before it repeats one. So an epoch has new samples while any are left. A new sample
+    costs cold time, a repeated one warm time. A cold epoch is slower at first, because data fetched with some samples
+    serves later ones. So a share of it takes the time that this share took. Computing begins with the first batch, for
+    any number of samples.
     """
     first = max(0.0, min(first, warm - compute, cold - compute))
     return tuple(_point(ratio, ((0.0, 0.0), *progress, (1.0, cold)), warm, compute, first) for ratio in ratios)
 
 
 def coverage_after(ratio: Fraction, epochs: int) -> Fraction:
-    """Return the share of the samples that were read at least once after so many epochs."""
+    """Return the share of the samples that were read at least once after ``epochs`` epochs."""
     return min(Fraction(1), ratio * epochs)
 
 
 def _seconds_at(share: float, progress: Progress) -> float:
-    """Return the seconds after which a share was done, between two that are known in proportion."""
+    """Return the seconds after which a share was done, by linear interpolation."""
     (low, since), (high, until) = next(
         (one, other) for one, other in pairwise(progress) if other[0] >= share or other is progress[-1]
     )

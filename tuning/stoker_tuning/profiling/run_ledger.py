@@ -1,4 +1,4 @@
-"""Adds a program's report lines up into epochs: seconds waited, computed and passed, and items. Pure, and bounded."""
+"""Sums a program's report lines by epoch: seconds waited, computed and passed, and items. Pure, and bounded."""
 
 from dataclasses import dataclass, field
 
@@ -6,18 +6,19 @@ from stoker_tuning.reports.figures import MOST_RANKS, items_done, merged
 from stoker_tuning.reports.line import ReportLine
 from stoker_tuning.vocabulary import Split
 
-MOST_EPOCHS = 1000  # of a rank; what comes later is not counted
-MOST_MARKS = 64  # of an epoch: how far it was when
+MOST_EPOCHS = 1000  # per rank; later ones are not counted
+MOST_MARKS = 64  # per epoch: points of its progress
 _NOT_TRAINED = (Split.VALIDATION, Split.TEST)
 
 
 @dataclass(frozen=True, slots=True)
 class EpochTime:
-    """One epoch of training, by its ranks' own word, in seconds.
+    """One epoch of training, as reported by its ranks, in seconds.
 
-    ``begin`` and ``end``: by the clock of who listens. ``waited`` and ``computed``: the mean of the ranks. ``first``:
-    of it waited for the first batch; 0 where no line tells it apart. ``items``: of all ranks; None: nobody counts them.
-    ``progress``: which share of the lowest rank's items was behind it after so many seconds, both growing to the end.
+    ``begin`` and ``end``: by the listener's clock. ``waited`` and ``computed``: the mean of the ranks. ``first``: the
+    wait for the first batch; 0 if no line reports it separately. ``items``: of all ranks; None: not counted.
+    ``progress``: shares of the lowest rank's items, each with the seconds after which it was done, both growing to the
+    end.
     """
 
     begin: float
@@ -30,13 +31,13 @@ class EpochTime:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """The duration."""
         return self.end - self.begin
 
 
 @dataclass(slots=True)
 class _OpenEpoch:
-    """What one rank has said of an epoch so far."""
+    """The reports of one rank about an epoch so far."""
 
     begin: float = 0.0
     end: float = 0.0
@@ -47,10 +48,10 @@ class _OpenEpoch:
     items_said: int = 0
     last_batch: int = -1
     batch_size: int = 0
-    marks: list[tuple[int, float]] = field(default_factory=list)  # items done, or batches, at a time
+    marks: list[tuple[int, float]] = field(default_factory=list)  # items or batches done, at a time
 
     def add(self, line: ReportLine, items: int, now: float) -> None:
-        """Take the seconds and items of a line that came ``now``."""
+        """Add the seconds and items of a line that arrived at ``now``."""
         waited, computed = line.wait_seconds or 0.0, line.compute_seconds or 0.0
         if not self.lines:
             self.begin = now - waited - computed
@@ -67,29 +68,29 @@ class _OpenEpoch:
 
     @property
     def progress(self) -> tuple[tuple[float, float], ...]:
-        """Shares of what was done in the end, and the seconds since the begin."""
+        """Shares of the final count, and the seconds since the begin."""
         most = self.marks[-1][0]
         return tuple((done / most, now - self.begin) for done, now in self.marks) if most else ()
 
     @property
     def items(self) -> int | None:
-        """Items by the number of the last batch where that is known: the first line may be of many batches."""
+        """Items by the number of the last batch, if known: the first line may cover many batches."""
         counted = (self.last_batch + 1) * self.batch_size
         return max(counted, self.items_said) or None
 
 
 class RunLedger:
-    """The epochs of one run of a program. ``now`` is always seconds of one clock."""
+    """The epochs of one run of a program. ``now``: seconds of one clock."""
 
     def __init__(self) -> None:
         self._last: dict[int, ReportLine] = {}
         self._epochs: dict[int, list[_OpenEpoch]] = {}
 
     def take(self, line: ReportLine, now: float) -> None:
-        """Take a line that was parsed.
+        """Take a parsed line.
 
-        Seconds of a line that names another epoch are of the one before, unless its batches began anew: whoever sends a
-        line now and then says what is new together with what was not said yet.
+        The seconds of the first line of a new epoch belong to the epoch before, unless its batch number fell: a program
+        with rare lines reports new work together with unreported work.
         """
         before = self._last.get(line.rank)
         if before is None and len(self._last) >= MOST_RANKS:
@@ -109,11 +110,11 @@ class RunLedger:
 
     @property
     def begun(self) -> int:
-        """How many epochs of the lowest rank have begun."""
+        """Number of epochs of the lowest rank that have begun."""
         return len(self._epochs[min(self._epochs)]) if self._epochs else 0
 
     def epochs(self) -> tuple[EpochTime, ...]:
-        """Return the epochs of which there is something to say, the first one first."""
+        """Return the epochs with reports, the first one first."""
         ranks = [[one for one in epochs if one.lines] for epochs in self._epochs.values()]
         numbers = max(map(len, ranks), default=0)
         return tuple(_summed([epochs[at] for epochs in ranks if at < len(epochs)]) for at in range(numbers))

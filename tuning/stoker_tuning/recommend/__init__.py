@@ -1,1 +1,1 @@
-"""Recommendations: what phase, rules and named sets say, as values for knobs. Standard library only."""
+"""Recommendations: values for knobs from rules, phases and named sets. Standard library only."""

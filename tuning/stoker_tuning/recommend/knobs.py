@@ -1,4 +1,4 @@
-"""The knobs: what each is, which actions set it, and within which bounds."""
+"""The knobs: their kinds, the actions that set them, and their bounds."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,7 +19,7 @@ KIB, MIB, GIB = 2**10, 2**20, 2**30
 
 
 class KnobKind(StrEnum):
-    """What the values of a knob are."""
+    """The kind of a knob's values."""
 
     BYTES = "bytes"
     COUNT = "count"
@@ -57,34 +57,34 @@ _CACHE, _PREFETCH, _STREAM = ActionType.CACHE, ActionType.PREFETCH, ActionType.S
 _COORDINATE, _COMPRESS, _PRIORITIZE = ActionType.COORDINATE, ActionType.COMPRESS, ActionType.PRIORITIZE
 _COUNT, _NUMBER = KnobKind.COUNT, KnobKind.NUMBER
 KNOBS: tuple[Knob, ...] = (
-    _switch("should_cache", _CACHE, "Whether the file is kept in the cache."),
-    _word("cache_priority", CachePriority, "Whose bytes go first where there is not room for all.", _CACHE),
-    _word("cache_place", CachePlace, "Which kind of cache folder the file is kept in.", _CACHE),
-    _word("cache_policy", CachePolicy, "What a cache that is short of room keeps.", _CACHE),
-    _bytes("prefetch_size", _PREFETCH, GIB, "Bytes that are fetched ahead of a reader within a file."),
-    Knob("prefetch_depth", (_PREFETCH,), _COUNT, "Files that are fetched ahead of a reader.", 0, 4096),
-    _bytes("kernel_read_ahead", _PREFETCH, 64 * MIB, "The kernel's read-ahead on FUSE mounts."),
-    _switch("page_cache_prefetch", _PREFETCH, "Whether the file is read into the page cache when a pod mounts it."),
-    _word("strategy", PrefetchStrategy, "How far ahead of the reader bytes are fetched.", _PREFETCH),
-    _bytes("chunk_size", _STREAM, 256 * MIB, "Bytes of one request for a part of a large file.", least=64 * KIB),
-    Knob("parallel_streams", (_STREAM,), _COUNT, "Requests for parts of one large file at a time.", 1, 64),
-    _word("compression", Compression, "Whether a compressed copy is kept in the cache.", _STREAM, _COMPRESS),
-    Knob("compression_level", (_COMPRESS,), _COUNT, "Level of zstd.", 1, 19),
-    Knob("min_ratio", (_COMPRESS,), _NUMBER, "Least ratio of sizes for which a compressed copy is kept.", 1, 100),
-    _switch("divide_cold", _COORDINATE, "Whether nodes that are to have a file divide what is cold among them."),
+    _switch("should_cache", _CACHE, "Keep the file in the cache."),
+    _word("cache_priority", CachePriority, "Which files stay if space is short.", _CACHE),
+    _word("cache_place", CachePlace, "Kind of cache folder.", _CACHE),
+    _word("cache_policy", CachePolicy, "Which files a full cache keeps.", _CACHE),
+    _bytes("prefetch_size", _PREFETCH, GIB, "Bytes fetched ahead of a reader within a file."),
+    Knob("prefetch_depth", (_PREFETCH,), _COUNT, "Files fetched ahead of a reader.", 0, 4096),
+    _bytes("kernel_read_ahead", _PREFETCH, 64 * MIB, "Kernel read-ahead of FUSE mounts."),
+    _switch("page_cache_prefetch", _PREFETCH, "Read the file into the page cache at mount."),
+    _word("strategy", PrefetchStrategy, "Prefetch distance.", _PREFETCH),
+    _bytes("chunk_size", _STREAM, 256 * MIB, "Bytes per request for a part of a large file.", least=64 * KIB),
+    Knob("parallel_streams", (_STREAM,), _COUNT, "Parallel requests for one large file.", 1, 64),
+    _word("compression", Compression, "Keep a compressed copy.", _STREAM, _COMPRESS),
+    Knob("compression_level", (_COMPRESS,), _COUNT, "zstd level.", 1, 19),
+    Knob("min_ratio", (_COMPRESS,), _NUMBER, "Minimum compression ratio of a kept copy.", 1, 100),
+    _switch("divide_cold", _COORDINATE, "Divide the download of cold files among nodes."),
     _switch(
         "validation_ahead",
         _COORDINATE,
-        "Whether validation files come before the first validation without warm-up.",
+        "Fetch validation files before the first validation.",
     ),
-    Knob("lane_weight", (_PRIORITIZE,), _COUNT, "Share of the fetcher's requests beside other files.", 1, 100),
-    _word("warm_order", WarmOrder, "When the file is warmed up, beside the others of its Dataset.", _PRIORITIZE),
-    Knob("bandwidth_share", (_PRIORITIZE,), _NUMBER, "Share of the node's bandwidth that a workload gets.", 0.01, 1),
-    _word("level", OptimizationLevel, "How much is spent on being early.", _PRIORITIZE),
-    _word("split", Split, "Which part of its Dataset the file belongs to.", _PRIORITIZE),
+    Knob("lane_weight", (_PRIORITIZE,), _COUNT, "Relative share of the fetcher's requests.", 1, 100),
+    _word("warm_order", WarmOrder, "Position of the file in the warm-up.", _PRIORITIZE),
+    Knob("bandwidth_share", (_PRIORITIZE,), _NUMBER, "A workload's share of the node's bandwidth.", 0.01, 1),
+    _word("level", OptimizationLevel, "Resources spent on prefetch.", _PRIORITIZE),
+    _word("split", Split, "The file's part of its Dataset.", _PRIORITIZE),
 )
 KNOB_BY_NAME = {knob.name: knob for knob in KNOBS}
-# What nodes and `stoker mount` turn: these, and those that name sets of them. The others are recommended only.
+# Knobs that nodes and `stoker mount` set: these, and those that name sets of them. The rest are recommendations.
 TURNED_KNOBS = frozenset(
     (
         *("prefetch_size", "prefetch_depth", "parallel_streams", "warm_order", "should_cache"),

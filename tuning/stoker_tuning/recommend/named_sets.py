@@ -1,6 +1,6 @@
-"""Levels, strategies, policies, priorities and phases as named sets of values: the default figures of the vocabulary.
+"""Levels, strategies, policies, priorities and phases as named sets of values: the defaults of the vocabulary.
 
-docs/RULES.md is made of these tables. A set says only what its name is about; the rest is left to the others.
+docs/reference/rules.md is generated from these tables. A set defines only the values of its name.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from stoker_tuning.vocabulary import (
 )
 
 NamedSet = Mapping[str, KnobValue]
-# Below this many items a second Training is given the Maximum level and the Adaptive strategy.
+# Below this rate, Training uses the Maximum level and the Adaptive strategy.
 SLOW_ITEMS_PER_SECOND = 10.0
 
 
@@ -44,7 +44,7 @@ STRATEGIES: Mapping[StrEnum, NamedSet] = {
     PrefetchStrategy.CONSERVATIVE: {"prefetch_depth": 8},
     PrefetchStrategy.BALANCED: {"prefetch_depth": 64},
     PrefetchStrategy.AGGRESSIVE: {"prefetch_depth": 512},
-    PrefetchStrategy.ADAPTIVE: {"prefetch_depth": 128},  # where it begins; what helps moves it
+    PrefetchStrategy.ADAPTIVE: {"prefetch_depth": 128},
 }
 POLICIES: Mapping[StrEnum, NamedSet] = {
     CachePolicy.NONE: {"should_cache": False, "cache_priority": CachePriority.LOW},
@@ -83,9 +83,9 @@ PHASES: Mapping[StrEnum, NamedSet] = {
     TrainingPhase.HYPERPARAM_TUNING: _names(_L.AGGRESSIVE, _S.BALANCED, _AWARE)
     | _file(MIB, CachePriority.HIGH, cached=True),
 }
-# In Training, when items come slowly.
+# In Training with a low item rate.
 SLOW_TRAINING: NamedSet = _names(_L.MAXIMUM, _S.ADAPTIVE, _AWARE)
-# What nothing else says.
+# Defaults of values that no set or rule defines.
 DEFAULTS: NamedSet = {
     "cache_place": CachePlace.AUTO,
     "chunk_size": 8 * MIB,
@@ -97,7 +97,7 @@ DEFAULTS: NamedSet = {
     "bandwidth_share": 1.0,
     "split": Split.UNKNOWN,
 }
-# By the knob that names a set: the sets.
+# The sets, by the knob that names them.
 NAMED_SETS: Mapping[str, Mapping[StrEnum, NamedSet]] = {
     "level": LEVELS,
     "strategy": STRATEGIES,
@@ -107,6 +107,6 @@ NAMED_SETS: Mapping[str, Mapping[StrEnum, NamedSet]] = {
 
 
 def phase_set(phase: TrainingPhase, items_per_second: float | None) -> NamedSet:
-    """Return the values of a phase; fewer than SLOW_ITEMS_PER_SECOND in Training raise level and strategy."""
+    """Return the values of a phase; a rate below SLOW_ITEMS_PER_SECOND in Training raises level and strategy."""
     slow = items_per_second is not None and items_per_second < SLOW_ITEMS_PER_SECOND
     return {**PHASES[phase], **(SLOW_TRAINING if slow and phase is TrainingPhase.TRAINING else {})}

@@ -1,4 +1,4 @@
-"""The recommendation for a file, or for a whole Dataset: a value for every knob, and where each comes from."""
+"""The recommendation for a file, or for a whole Dataset: a value for every knob, with its source."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from stoker_tuning.vocabulary import (
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """Values for the knobs of stoker_tuning.recommend.knobs, which says what each is; sizes in bytes."""
+    """Values for the knobs of stoker_tuning.recommend.knobs, which describes them; sizes in bytes."""
 
     should_cache: bool
     cache_priority: CachePriority
@@ -50,14 +50,14 @@ class Recommendation:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """A recommendation, and by the name of each knob which rule, phase, named set or default gave its value."""
+    """A recommendation, and by the name of each knob the rule, phase, named set or default that gave its value."""
 
     values: Recommendation
     origins: Mapping[str, GivenValue | str]
 
 
 class _Filling:
-    """Values that are filled up: the first that offers one has it."""
+    """Collects values: the first offer for a knob wins."""
 
     def __init__(self) -> None:
         self.values: dict[str, KnobValue] = {}
@@ -73,7 +73,7 @@ class _Filling:
             self.values[knob], self.origins[knob] = each.value, each
 
     def offer_named(self) -> None:
-        """Offer the sets that the values name so far."""
+        """Offer the sets named by the present values."""
         for knob, sets in NAMED_SETS.items():
             for name, offered in sets.items():
                 if self.values.get(knob) == name:
@@ -81,7 +81,7 @@ class _Filling:
 
 
 def recommend(given: Mapping[str, GivenValue], surroundings: Surroundings) -> Explained:
-    """Fill up what rules give: by the sets that they name, then by the phase, then by the sets that the phase names."""
+    """Fill gaps of the rules' values: from their named sets, then the phase, then the phase's named sets."""
     phase = surroundings.workload.phase or TrainingPhase.UNKNOWN
     filling = _Filling()
     filling.offer_given(given)
@@ -89,6 +89,6 @@ def recommend(given: Mapping[str, GivenValue], surroundings: Surroundings) -> Ex
     filling.offer(f"phase {phase}", phase_set(phase, surroundings.access.items_per_second))
     filling.offer_named()
     filling.offer("default", DEFAULTS)
-    # The tables hold every knob in its own type, which a test keeps true; a document's values were checked at its door.
+    # The tables hold every knob in its type, which a test checks; a document's values are checked on reading.
     values: dict[str, Any] = filling.values
     return Explained(Recommendation(**values), filling.origins)

@@ -1,1 +1,1 @@
-"""What a training pod says of itself: its lines (docs/REPORTS.md), and the figures that are kept of them. Pure."""
+"""Report lines of training pods (docs/guides/reports.md), and figures from them. Pure."""

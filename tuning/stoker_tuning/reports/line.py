@@ -1,4 +1,4 @@
-"""Parses one line in which a training pod says what it does. Pure; the protocol is described in docs/REPORTS.md."""
+"""Parses one report line of a training pod (docs/guides/reports.md). Pure."""
 
 import json
 import math
@@ -13,25 +13,25 @@ from stoker_tuning.vocabulary import ModelFileKind, Split, TrainingPhase
 PROTOCOL = 1
 MOST_BYTES = 4096  # of a line, which is a datagram
 MOST_TEXT = 512  # characters of a path
-_MOST_INTEGER = 2**53 - 1  # what every reader of JSON keeps exact
+_MOST_INTEGER = 2**53 - 1  # exact in every JSON parser
 _MOST_COUNT = 1_000_000_000
 _MOST_RANKS = 1_000_000
 _MOST_LOSS = 1e30
 _DAY = 86_400.0  # seconds between two lines of a rank, at most
-_SHOWN = 60  # characters of another's value in a sentence
+_SHOWN = 60  # characters of a foreign value in a sentence
 _UNKNOWN_NAMED = 3
 
 
 class ReportRefusedError(ValueError):
-    """A line that does not count, with a sentence that says what is wrong with it and what to do."""
+    """A refused line; the sentence says what is wrong with it and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportLine:
-    """What one line says; None: it says nothing of that, and what was said before stays true.
+    """The content of one line; None: not reported, so the previous value still holds.
 
-    ``items``, ``wait_seconds`` and ``compute_seconds`` are since the rank's line before. ``unknown``: the first names
-    of fields that this version does not know, each with a suggestion where there is one; they were left out.
+    ``items``, ``wait_seconds`` and ``compute_seconds`` are since the rank's previous line. ``unknown``: the first names
+    of unknown fields, each with a suggestion if there is a close one; these fields are ignored.
     """
 
     phase: TrainingPhase | None = None
@@ -57,7 +57,7 @@ class ReportLine:
 
 
 def parse_line(line: bytes) -> ReportLine:
-    """Read one line, with or without its newline. Raises ReportRefusedError, and nothing else, for whatever bytes."""
+    """Parse one line, with or without its newline. Raises only ReportRefusedError, for any bytes."""
     if len(line) > MOST_BYTES:
         raise ReportRefusedError(f"a line has at most {MOST_BYTES} bytes, and this one is longer: send less in each")
     said = _object(line)
@@ -93,7 +93,7 @@ def _unknown(name: str) -> str:
 
 
 def _shown(value: object) -> str:
-    if isinstance(value, list | dict):  # perhaps nested deeper than can be written
+    if isinstance(value, list | dict):  # it may be too deeply nested to print
         return "a list" if isinstance(value, list) else "an object"
     return ascii(value)[:_SHOWN]
 
@@ -113,7 +113,7 @@ def _integer(most: int, least: int = 0) -> Callable[[str, Any], int]:
 
 
 def _number(least: float, most: float, *, any_float: bool = False) -> Callable[[str, Any], float]:
-    """Make what reads a number. ``any_float``: also no number at all and the infinities, which a loss comes to."""
+    """Return a parser of numbers. ``any_float``: also accept NaN and the infinities, for a diverged loss."""
 
     def parse(name: str, value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -130,7 +130,7 @@ def _number(least: float, most: float, *, any_float: bool = False) -> Callable[[
 
 
 def _word(words: type[StrEnum]) -> Callable[[str, Any], Any]:
-    """Read one of the vocabulary's words, however it is capitalised."""
+    """Return a parser of the vocabulary's words, in any capitalization."""
     known = {word.value.lower(): word for word in words}
 
     def parse(name: str, value: Any) -> Any:
@@ -152,7 +152,7 @@ def _text(most: int) -> Callable[[str, Any], str]:
 
 
 def _sampling(name: str, value: Any) -> str:
-    """Read a text that is a JSON object; whoever follows the order reads what is in it."""
+    """Parse text that is a JSON object; the code that follows the order parses its content."""
     if value == "":
         return ""
     text = _text(MOST_TEXT)(name, value)

@@ -1,4 +1,4 @@
-"""Rules compiled once, and scored: for the workload and the node first, then for each file."""
+"""Compiled rules, scored for the workload and the node first, then for each file."""
 
 from dataclasses import dataclass
 
@@ -6,13 +6,13 @@ from stoker_tuning.rules.conditions import CompiledCondition, compile_condition
 from stoker_tuning.rules.facts import FileFacts, Surroundings
 from stoker_tuning.rules.spec import RuleSpec, by_precedence
 
-# Sums of weights such as 0.1 + 0.2 miss by less than this.
+# The error of sums such as 0.1 + 0.2 is smaller.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class RuleScore:
-    """How far a rule applies: the share of the weights that hold, and of each condition whether it does."""
+    """The score of a rule: the share of the weights of true conditions, and the result of each condition."""
 
     share: float
     applies: bool
@@ -21,23 +21,23 @@ class RuleScore:
 
 @dataclass(frozen=True)
 class CompiledRule:
-    """A rule, ready to be asked."""
+    """A compiled rule."""
 
     spec: RuleSpec
     conditions: tuple[CompiledCondition, ...]
     gates: tuple[CompiledCondition, ...] = ()
 
     def open_to(self, surroundings: Surroundings) -> bool:
-        """Tell whether the rule is for this workload and node at all."""
+        """Return True if all gates of the rule are true for this workload and node."""
         return all(gate.holds_around(surroundings) for gate in self.gates)
 
     @property
     def needed(self) -> float:
-        """The weight that has to hold."""
+        """The weight of true conditions that the rule needs."""
         return self.spec.threshold * sum(each.spec.weight for each in self.conditions) - _ROUNDING
 
     def score(self, surroundings: Surroundings, file: FileFacts | None) -> RuleScore:
-        """Score the rule, for one file or for none; a rule without conditions always applies."""
+        """Score the rule for a file, or without a file. A rule without conditions always applies."""
         holds = tuple(
             each.holds_for(file) if each.of_file else each.holds_around(surroundings) for each in self.conditions
         )
@@ -49,15 +49,15 @@ class CompiledRule:
 
 @dataclass(frozen=True)
 class RuleForFiles:
-    """What is left of a rule once workload and node are known: file conditions, and the weight still needed."""
+    """The file conditions of a rule for one workload and node, and the weight that they must reach."""
 
-    place: int  # in the order in which rules count
+    place: int  # by precedence
     needed: float
     conditions: tuple[CompiledCondition, ...]
 
 
 def compile_rules(rules: list[RuleSpec]) -> tuple[CompiledRule, ...]:
-    """Make rules ready, in the order in which they count. Raises PatternError."""
+    """Compile rules and sort them by precedence. Raises PatternError."""
     return tuple(
         CompiledRule(rule, tuple(map(compile_condition, rule.conditions)), tuple(map(compile_condition, rule.gates)))
         for rule in by_precedence(rules)
@@ -65,7 +65,7 @@ def compile_rules(rules: list[RuleSpec]) -> tuple[CompiledRule, ...]:
 
 
 def narrowed(rules: tuple[CompiledRule, ...], surroundings: Surroundings) -> tuple[RuleForFiles, ...]:
-    """Return the rules that files can still make apply, with what has to hold of a file."""
+    """Return the rules that can apply to a file of this workload, with their file conditions."""
     found = []
     for place, rule in enumerate(rules):
         if not rule.open_to(surroundings):

@@ -1,12 +1,11 @@
-"""Conditions compiled once: each becomes a test of one fact, and what is said of whole groups of files."""
+"""Compiled conditions: tests of one fact each, also for whole groups of files."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from stoker_tuning.rules.facts import FileFacts, Surroundings
 from stoker_tuning.rules.globs import Glob, parse_glob
-from stoker_tuning.rules.matching import Matcher
-from stoker_tuning.rules.regex_syntax import parse_regex
+from stoker_tuning.rules.regexes import Regex
 from stoker_tuning.rules.spec import ConditionSpec, Scalar
 from stoker_tuning.vocabulary import ConditionOperator, ConditionScope
 
@@ -18,13 +17,13 @@ _ORDER: dict[ConditionOperator, Callable[[float, float], bool]] = {
     ConditionOperator.LESS_OR_EQUAL: lambda fact, value: fact <= value,
 }
 _NEGATED = {ConditionOperator.NOT_EQUALS, ConditionOperator.NOT_IN}
-# Of a file, what its group decides; the rest needs its path.
+# Properties of a file that its group decides. The others need its path.
 _OF_GROUP = {"extension", "size", "type", "split"}
 
 
 @dataclass(frozen=True)
 class CompiledCondition:
-    """A condition, ready to be asked."""
+    """A compiled condition."""
 
     spec: ConditionSpec
     test: Callable[[Fact], bool]
@@ -32,11 +31,11 @@ class CompiledCondition:
 
     @property
     def of_file(self) -> bool:
-        """Whether it looks at a file."""
+        """Whether it tests a file."""
         return self.spec.scope in (ConditionScope.FILE_CONTEXT, ConditionScope.FILE_PATTERN)
 
     def holds_around(self, surroundings: Surroundings) -> bool:
-        """Tell whether it holds, of a condition that does not look at a file."""
+        """Return True if a condition without a file is true."""
         facts = {
             ConditionScope.ACCESS_PATTERN: surroundings.access,
             ConditionScope.WORKLOAD_CONTEXT: surroundings.workload,
@@ -45,7 +44,7 @@ class CompiledCondition:
         return self.test(getattr(facts, self.spec.property))
 
     def holds_for(self, file: FileFacts | None) -> bool:
-        """Tell whether it holds for a file; None: there is no file, so nothing is known of one."""
+        """Return True if the condition is true for a file. None: there is no file, and its facts are unknown."""
         if file is None:
             return self.test(None)
         if self.globs:
@@ -53,10 +52,10 @@ class CompiledCondition:
         return self.test(getattr(file, self.spec.property))
 
     def decide(self, file: FileFacts, folder: str | None) -> bool | None:
-        """Tell whether it holds for all files (True) or none (False) of a file's group; None: it depends.
+        """Return True if it is true for all files of a file's group, False if for no file, else None.
 
-        A group has one extension (as it is written), type and split, and no condition tells its sizes apart; and one
-        ``folder``, or files of all folders (None).
+        A group has one extension (case-sensitive), type, split, and interval between ``size_steps``. It has one
+        ``folder``, or None for files of all folders.
         """
         if self.globs:
             return self._decide_globs(folder, file.written_extension)
@@ -70,14 +69,14 @@ class CompiledCondition:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """The folders, of which a file has to be below one for this to hold; none where it can hold anywhere."""
+        """The folders that contain every match. Empty if a match can be anywhere."""
         if not self.globs or self.spec.operator in _NEGATED or not all(glob.folder for glob in self.globs):
             return ()
         return tuple(dict.fromkeys(glob.folder for glob in self.globs))
 
     @property
     def size_steps(self) -> tuple[float, ...]:
-        """The sizes at which its answer may change: below, at and above each."""
+        """The sizes at which its result may change: below, at and above each."""
         if self.spec.property != "size" or self.spec.operator is ConditionOperator.EXISTS:
             return ()
         values = self.spec.value if isinstance(self.spec.value, tuple) else (self.spec.value,)
@@ -85,10 +84,10 @@ class CompiledCondition:
 
 
 def compile_condition(spec: ConditionSpec) -> CompiledCondition:
-    """Make a condition ready. Raises PatternError for a glob or a regular expression that cannot be read."""
+    """Compile a condition. Raises PatternError for an invalid glob or regular expression."""
     if spec.property == "glob":
         values = spec.value if isinstance(spec.value, tuple) else (spec.value,)
-        # Of no file nothing is known, so no glob holds for it.
+        # Without a file, no glob matches.
         return CompiledCondition(spec, lambda _fact: False, tuple(parse_glob(str(value)) for value in values))
     return CompiledCondition(spec, _test(spec))
 
@@ -106,12 +105,12 @@ def _test(spec: ConditionSpec) -> Callable[[Fact], bool]:
         text = str(value)
         return lambda fact: fact is not None and text in str(fact)
     if operator is ConditionOperator.MATCHES:
-        matcher = Matcher(parse_regex(str(value)), whole=False)
-        return lambda fact: fact is not None and matcher.holds(str(fact))
+        regex = Regex(str(value))
+        return lambda fact: fact is not None and regex.holds(str(fact))
     compare, bound = _ORDER[operator], float(value)
     return lambda fact: fact is not None and compare(float(fact), bound)
 
 
 def _one_of(values: frozenset[Scalar], *, negated: bool) -> Callable[[Fact], bool]:
-    # What is not known is neither one of them nor none of them.
+    # An unknown fact fails both the test and its negation.
     return lambda fact: fact is not None and (fact in values) != negated

@@ -1,4 +1,4 @@
-"""What conditions look at: a file, how it is read, the workload that reads it, and the node. None: not known."""
+"""The facts that conditions test: a file, its reads, the workload that reads it, and the node. None: unknown."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ from stoker_tuning.vocabulary import AccessPattern, ModelFileKind, Split, Traini
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """A file of a Dataset: its path below the Dataset's folder, its size in bytes, and what it was recognised as."""
+    """A file of a Dataset: its path below the Dataset's folder, its size in bytes, its model kind, its split."""
 
     path: str
     size: int | None = None
@@ -16,29 +16,29 @@ class FileFacts:
 
     @property
     def folder(self) -> str:
-        """The path up to its last '/', with it."""
+        """The path up to and including its last '/'."""
         return self.path[: self.path.rfind("/") + 1]
 
     @property
     def name(self) -> str:
-        """What stands behind the last '/'."""
+        """The path after its last '/'."""
         return self.path[self.path.rfind("/") + 1 :]
 
     @property
     def written_extension(self) -> str:
-        """The name from its last dot, as it is written; empty without one."""
+        """The name from its last dot, in its own case; empty without a dot."""
         dot = self.path.rfind(".")
         return self.path[dot:] if dot > self.path.rfind("/") else ""
 
     @property
     def extension(self) -> str:
-        """The name from its last dot in lower case, such as ``.jpg``; empty without one."""
+        """The name from its last dot in lower case, such as ``.jpg``; empty without a dot."""
         return self.written_extension.lower()
 
 
 @dataclass(frozen=True, slots=True)
 class AccessFacts:
-    """How a workload reads a Dataset; ``items_per_second`` are files, or records where a report counts them."""
+    """How a workload reads a Dataset; ``items_per_second``: files, or records if a report counts them."""
 
     pattern: AccessPattern | None = None
     items_per_second: float | None = None
@@ -58,7 +58,7 @@ class WorkloadFacts:
 
 @dataclass(frozen=True, slots=True)
 class SystemFacts:
-    """The node: its memory and the cache's room in bytes, ``bandwidth`` from the store in bytes a second."""
+    """The node: its memory and the cache's capacity in bytes, ``bandwidth`` from the store in bytes per second."""
 
     memory: float | None = None
     gpu_count: float | None = None
@@ -68,7 +68,7 @@ class SystemFacts:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """All that conditions look at but the file."""
+    """All facts except those of a file."""
 
     access: AccessFacts = field(default_factory=AccessFacts)
     workload: WorkloadFacts = field(default_factory=WorkloadFacts)

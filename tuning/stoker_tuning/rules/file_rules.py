@@ -1,9 +1,9 @@
-"""Which rules apply to a file, cheaply for millions: most is decided for whole groups of files at once.
+"""Finds the rules for a file, cheaply for millions of files: most are decided for whole groups of files.
 
-A group is what conditions can know of files without their paths: extension, type, split, and between which of the
-rules' sizes they are. Rules that ask for a folder are found by that folder, and are decided for the groups in it alone.
-Of a Dataset's files there are many in each group, so a file costs little more than finding its group; rules that look
-at names are asked file by file, and only those that the group leaves open.
+A group has the properties that conditions can test without a path: extension, type, split, and the interval between the
+rules' sizes. Rules for a folder are looked up by the folder, and are decided for the groups in it. Each group of a
+Dataset has many files, so a file costs little more than the lookup of its group. Rules about names are tested per file,
+and only those that the group leaves open.
 """
 
 from bisect import bisect_left
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from stoker_tuning.rules.compiled import CompiledRule, RuleForFiles, narrowed
 from stoker_tuning.rules.facts import FileFacts, Surroundings
 
-_MOST_GROUPS = 20_000  # some 10 MB; then they are forgotten and found anew
+_MOST_GROUPS = 20_000  # about 10 MB; beyond that all are dropped and computed again
 
 
 @dataclass(frozen=True, slots=True)
 class _FileGroup:
-    """What is known of the files of one group: rules that apply to all, and rules that depend on the path."""
+    """The decisions for one group: rules that apply to all files, and rules that depend on the path."""
 
     apply: tuple[int, ...]
     open: tuple[RuleForFiles, ...]
@@ -46,11 +46,11 @@ class FileRules:
 
     @property
     def groups(self) -> int:
-        """How many groups of files are known."""
+        """Number of known groups."""
         return len(self._groups)
 
     def applying(self, file: FileFacts) -> tuple[int, ...]:
-        """Return the places of the rules that apply, in the order in which they count."""
+        """Return the places of the rules that apply, in order of precedence."""
         path = file.path
         slash, dot = path.rfind("/") + 1, path.rfind(".")
         folder, extension = path[:slash], path[dot:] if dot >= slash else ""
@@ -65,18 +65,18 @@ class FileRules:
         return _asked(group, self._groups.get(inner) or self._met(inner, below, file, folder), file)
 
     def applying_without_file(self) -> tuple[int, ...]:
-        """Return the places of the rules that apply whatever the file: those that are about a whole Dataset."""
+        """Return the places of the rules that apply without a file, to a whole Dataset."""
         return tuple(rule.place for rule in self._rules if _applies(rule, None))
 
     def _step(self, size: int | None) -> int:
-        """Return where a size lies between the rules' sizes: 2n + 1 at the n-th, else 2n below it; -1: not known."""
+        """Return the position of a size among the rules' sizes: 2n + 1 at the n-th, else 2n below it; -1: unknown."""
         if size is None:
             return -1
         number = bisect_left(self._steps, size)
         return 2 * number + (number < len(self._steps) and self._steps[number] == size)
 
     def _met_folder(self, folder: str) -> tuple[RuleForFiles, ...]:
-        """Find the rules that ask for a folder or for one above it."""
+        """Find the rules for a folder or one of its parents."""
         if len(self._below) >= _MOST_GROUPS:
             self._below.clear()
         names = folder.split("/")[:-1]
@@ -97,14 +97,14 @@ class FileRules:
 
 
 def _folders(rule: RuleForFiles) -> tuple[str, ...]:
-    """Return the folders, of which a file has to be below one for the rule to apply; none where it can anywhere."""
+    """Return the folders that contain all files of a rule; empty if it can apply anywhere."""
     weight = sum(each.spec.weight for each in rule.conditions)
     needs = (each.folders for each in rule.conditions if weight - each.spec.weight < rule.needed)
     return next((folders for folders in needs if folders), ())
 
 
 def _asked(group: _FileGroup, inner: _FileGroup, file: FileFacts) -> tuple[int, ...]:
-    """Ask the rules that are open, and put all that apply in order."""
+    """Test the open rules, and return all that apply, in order."""
     still_open = group.open + inner.open if group.open else inner.open
     named = [rule.place for rule in still_open if _applies(rule, file)] if still_open else []
     if not named and not inner.apply:
@@ -117,7 +117,7 @@ def _applies(rule: RuleForFiles, file: FileFacts | None) -> bool:
 
 
 def _left_open(rule: RuleForFiles, file: FileFacts, folder: str | None) -> RuleForFiles | None:
-    """Return what is left of a rule for the files of one group; None when it applies to none of them."""
+    """Return the open part of a rule for the files of one group; None if it applies to none of them."""
     needed, left, weight = rule.needed, [], 0.0
     for each in rule.conditions:
         holds = each.decide(file, folder)

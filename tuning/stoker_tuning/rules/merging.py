@@ -1,4 +1,4 @@
-"""What the rules that apply say together: the first rule that gives a knob a value has it, later ones fill the rest."""
+"""Merges the values of the applying rules: the first rule with a value for a knob wins."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from stoker_tuning.vocabulary import ActionTarget, ModelFileKind
 
 @dataclass(frozen=True, slots=True)
 class GivenValue:
-    """A knob's value, and the rule and the action that gave it."""
+    """The value of a knob, with its rule and action."""
 
     value: KnobValue
     rule: RuleSpec
@@ -21,9 +21,9 @@ class GivenValue:
 def given_values(
     rules: tuple[CompiledRule, ...], applying: Iterable[int], file: FileFacts | None
 ) -> Mapping[str, GivenValue]:
-    """Merge what the rules that apply, named by their places in the order in which they count, say of a file.
+    """Merge the values of the applying rules for a file, or without a file, for the Dataset and its workload.
 
-    Without a file it is what they say of the Dataset and its workload.
+    ``applying``: places of the rules, by precedence.
     """
     given: dict[str, GivenValue] = {}
     for place in applying:
@@ -36,7 +36,7 @@ def given_values(
 
 
 def is_for(target: ActionTarget, file: FileFacts | None) -> bool:
-    """Tell whether an action with this target says something of a file, or of what has no file."""
+    """Return True if an action with this target applies to a file, or without a file, to the Dataset."""
     if target is ActionTarget.FILE:
         return file is not None
     if target is ActionTarget.MODEL:

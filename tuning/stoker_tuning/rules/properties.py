@@ -1,4 +1,4 @@
-"""Which properties a condition can look at, of which kind they are, and how they can be compared."""
+"""The properties of conditions, with their kinds and operators."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +14,7 @@ from stoker_tuning.vocabulary import (
 
 
 class ValueKind(StrEnum):
-    """What a property is compared with."""
+    """The kind of value of a property."""
 
     TEXT = "text"
     WORD = "word"
@@ -25,7 +25,7 @@ class ValueKind(StrEnum):
 
 @dataclass(frozen=True)
 class FactProperty:
-    """One property: where it is looked for, by which name, and which ``words`` it can be, when it is one of some."""
+    """One property. ``words``: its possible values, if they are limited."""
 
     scope: ConditionScope
     name: str
@@ -54,42 +54,42 @@ _WORKLOAD, _SYSTEM = ConditionScope.WORKLOAD_CONTEXT, ConditionScope.SYSTEM_CONT
 _TEXT, _WORD, _NUMBER, _BYTES = ValueKind.TEXT, ValueKind.WORD, ValueKind.NUMBER, ValueKind.BYTES
 PROPERTIES: tuple[FactProperty, ...] = (
     FactProperty(_FILE, "path", _TEXT, "The path below the Dataset's folder, such as `train/n01440764/1.JPEG`."),
-    FactProperty(_FILE, "name", _TEXT, "What stands behind the path's last slash."),
-    FactProperty(_FILE, "extension", _TEXT, "The name from its last dot, in lower case, such as `.jpg`."),
+    FactProperty(_FILE, "name", _TEXT, "The last part of the path."),
+    FactProperty(_FILE, "extension", _TEXT, "Such as `.jpg`, in lower case."),
     FactProperty(_FILE, "size", _BYTES, "The file's size."),
-    FactProperty(_FILE, "type", _WORD, "What the file is to a model.", tuple(ModelFileKind)),
-    FactProperty(_FILE, "split", _WORD, "Which part of the Dataset the file belongs to.", tuple(Split)),
-    FactProperty(_ACCESS, "pattern", _WORD, "In which order bytes are read.", tuple(AccessPattern)),
-    FactProperty(_ACCESS, "items_per_second", _NUMBER, "Files, or reported records, that are read in a second."),
+    FactProperty(_FILE, "type", _WORD, "The kind of model file.", tuple(ModelFileKind)),
+    FactProperty(_FILE, "split", _WORD, "The file's part of the Dataset.", tuple(Split)),
+    FactProperty(_ACCESS, "pattern", _WORD, "The read order.", tuple(AccessPattern)),
+    FactProperty(_ACCESS, "items_per_second", _NUMBER, "Files, or reported records, read per second."),
     FactProperty(
         _WORKLOAD,
         "framework",
         _TEXT,
-        "What it trains with, such as `pytorch`.",
+        "Such as `pytorch`.",
     ),
-    FactProperty(_WORKLOAD, "phase", _WORD, "What it does now.", tuple(TrainingPhase)),
+    FactProperty(_WORKLOAD, "phase", _WORD, "The current phase.", tuple(TrainingPhase)),
     FactProperty(
         _WORKLOAD,
         "batch_size",
         _NUMBER,
-        "Items of a batch, as it reports, else as its spec says.",
+        "Items per batch, from its report or spec.",
     ),
-    FactProperty(_WORKLOAD, "job", _TEXT, "The name of its TrainingJob, JobSet or other job, or of its pod."),
-    FactProperty(_WORKLOAD, "namespace", _TEXT, "Its namespace."),
-    FactProperty(_WORKLOAD, "model_kind", _WORD, "Which model files it loads or saves.", tuple(ModelFileKind)),
+    FactProperty(_WORKLOAD, "job", _TEXT, "Name of its job, or of its pod."),
+    FactProperty(_WORKLOAD, "namespace", _TEXT, "Namespace of the pod."),
+    FactProperty(_WORKLOAD, "model_kind", _WORD, "Model files that it loads or saves.", tuple(ModelFileKind)),
     FactProperty(_SYSTEM, "memory", _BYTES, "The node's memory."),
-    FactProperty(_SYSTEM, "gpu_count", _NUMBER, "The node's GPUs; at least those that the pod asks for."),
-    FactProperty(_SYSTEM, "bandwidth", _BYTES, "Bytes a second from the store; until measured: of its network."),
-    FactProperty(_SYSTEM, "disk", _BYTES, "What the node's cache folders can hold, warm data included."),
-    FactProperty(ConditionScope.FILE_PATTERN, "glob", ValueKind.GLOB, "A pattern such as `*.tar` or `train/**`."),
-    FactProperty(ConditionScope.FILE_PATTERN, "extension", _TEXT, "Short for file_context's extension."),
+    FactProperty(_SYSTEM, "gpu_count", _NUMBER, "The node's GPUs, at least the pod's request."),
+    FactProperty(_SYSTEM, "bandwidth", _BYTES, "Bytes per second from the store, or of the network until measured."),
+    FactProperty(_SYSTEM, "disk", _BYTES, "Capacity of the node's cache folders."),
+    FactProperty(ConditionScope.FILE_PATTERN, "glob", ValueKind.GLOB, "Such as `*.tar` or `train/**`."),
+    FactProperty(ConditionScope.FILE_PATTERN, "extension", _TEXT, "Same as file_context's extension."),
 )
 _BY_NAME = {(each.scope, each.name): each for each in PROPERTIES}
 FACT_PROPERTY_ALIASES = {(_FILE, "kind"): "type"}
 
 
 def property_of(scope: ConditionScope, name: str) -> FactProperty | None:
-    """Return a property by its name or an older one; None when there is none."""
+    """Return a property by its name or an older one; None if there is no such property."""
     return _BY_NAME.get((scope, FACT_PROPERTY_ALIASES.get((scope, name), name)))
 
 

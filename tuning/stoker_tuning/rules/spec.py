@@ -1,4 +1,4 @@
-"""Rules as plain values: what a document's reader makes of them, checked already."""
+"""Rules as plain, validated values."""
 
 from dataclasses import dataclass, field
 
@@ -25,7 +25,7 @@ class ConditionSpec:
 
 @dataclass(frozen=True, slots=True)
 class ActionSpec:
-    """What a rule does: values of knobs, by the names of stoker_tuning.recommend.knobs."""
+    """An action of a rule: values of knobs, by their names in stoker_tuning.recommend.knobs."""
 
     type: ActionType
     target: ActionTarget
@@ -34,7 +34,7 @@ class ActionSpec:
 
 @dataclass(frozen=True, slots=True)
 class RuleOrigin:
-    """Where a rule stands: the document, the layer in which it counts, and the group (such as a template) in it."""
+    """The origin of a rule: its document, its layer, and its group, such as a template."""
 
     document: str
     layer: RuleLayer
@@ -46,9 +46,9 @@ class RuleOrigin:
 
 @dataclass(frozen=True, slots=True)
 class RuleSpec:
-    """One rule: it applies when the weight of the conditions that hold is ``threshold`` of all weights or more.
+    """One rule. It applies if the weights of the true conditions reach ``threshold``, a share of all weights.
 
-    All ``gates`` have to hold besides: they say for which framework or hardware a group of rules is, never of a file.
+    All ``gates`` must also be true. They select the framework or hardware of a group of rules.
     """
 
     id: str
@@ -66,5 +66,5 @@ _LAYERS = tuple(RuleLayer)
 
 
 def by_precedence(rules: list[RuleSpec]) -> list[RuleSpec]:
-    """Return the rules in the order in which they count: by layer, higher priority first, then as they are written."""
+    """Return the rules by precedence: layer, then priority, then place in the document."""
     return sorted(rules, key=lambda rule: (_LAYERS.index(rule.origin.layer), -rule.priority))

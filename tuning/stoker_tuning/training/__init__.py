@@ -1,1 +1,1 @@
-"""What a workload does, from what it reads and says: patterns, epochs, splits, rates and phases. Pure."""
+"""The behavior of a workload, from its reads and reports: patterns, epochs, splits, rates and phases. Pure."""

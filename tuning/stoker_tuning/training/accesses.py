@@ -1,16 +1,57 @@
-"""What is seen of a workload: its accesses, its model files, and what its pod says of itself."""
+"""Observations of a workload: its accesses, its model files, and its pod's reports."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from stoker_tuning.vocabulary import AccessSource, ModelFileKind, TrainingPhase
+from stoker_tuning.vocabulary import AccessSource, ModelFileKind, Split, TrainingPhase
+
+# Items that close a window, so that a change is noticed within two windows, 16 items. Slow reads close it by time.
+ITEMS = 8
+SECONDS = 1.0
+
+
+@dataclass(slots=True)
+class EvidenceWindow:
+    """Counts since ``begun``; None: nothing was observed yet. ``count``: the total."""
+
+    begun: float | None = None
+    count: int = 0
+    items: dict[Split, int] = field(default_factory=dict)
+    model_reads: int = 0
+    model_small_reads: int = 0
+    other_reads: int = 0
+
+    def begin(self, seconds: float) -> None:
+        """Note the time of the first observation."""
+        if self.begun is None:
+            self.begun = seconds
+
+    def due(self, seconds: float) -> bool:
+        """Return True if an observation at that time belongs to the next window."""
+        return self.begun is not None and seconds - self.begun >= SECONDS
+
+    def item(self, split: Split) -> None:
+        """Count a unit of data."""
+        self.count += 1
+        self.items[split] = self.items.get(split, 0) + 1
+
+    def model(self, *, small: bool) -> None:
+        """Count a read of a model file; ``small``: a small read that does not continue the last one."""
+        self.count += 1
+        self.model_reads += 1
+        self.model_small_reads += small
+
+    def other(self) -> None:
+        """Count a read of a file that the version lacks."""
+        self.count += 1
+        self.other_reads += 1
 
 
 class SeenAccess(NamedTuple):
-    """One read, or one open where only these are seen (``length`` 0). Times are monotonic seconds.
+    """One read, or one open if only opens are observed (``length`` 0). Times are monotonic seconds.
 
-    ``file``: its number in the manifest; ``offset`` and ``length`` in bytes; ``reader``: a process, as its id.
+    ``file``: its number in the manifest; ``offset`` and ``length`` in bytes; ``reader``: the id of a process.
     """
 
     seconds: float
@@ -22,15 +63,15 @@ class SeenAccess(NamedTuple):
 
 
 class ModelFileAction(StrEnum):
-    """What a workload did with a model file."""
+    """The use of a model file by a workload."""
 
     LOADED = "loaded"
-    SAVING = "saving"  # it is being written
+    SAVING = "saving"  # the write is under way
     SAVED = "saved"
 
 
 class ModelFileUse(NamedTuple):
-    """One load or save of a model file, in a Dataset or beside it."""
+    """One load or save of a model file, inside or outside a Dataset."""
 
     seconds: float
     name: str
@@ -39,7 +80,7 @@ class ModelFileUse(NamedTuple):
 
 
 class SelfReport(NamedTuple):
-    """What a pod said of itself; None: not said. ``epoch`` counts from 0; ``ranks``: processes that train together."""
+    """A pod's report; None: not reported. ``epoch`` counts from 0; ``ranks``: processes that train together."""
 
     seconds: float
     phase: TrainingPhase | None = None
@@ -48,7 +89,7 @@ class SelfReport(NamedTuple):
 
 
 class SamplingMethod(StrEnum):
-    """Which accesses are seen."""
+    """The accesses that are observed."""
 
     COMPLETE = "complete"
     FILES = "files"  # all accesses of some files
@@ -57,10 +98,10 @@ class SamplingMethod(StrEnum):
 
 @dataclass(frozen=True)
 class AccessSampling:
-    """How much of a workload's accesses is seen.
+    """The observed part of a workload's accesses.
 
-    ``share``: of the files or of the time, above 0 and at most 1. ``cycle``: seconds from one watched spell to the
-    next; 0: single accesses are taken at random.
+    ``share``: of the files or of the time, above 0 and at most 1. ``cycle``: seconds from one observed interval to the
+    next; 0: single accesses are sampled at random.
     """
 
     method: SamplingMethod = SamplingMethod.COMPLETE
@@ -73,5 +114,5 @@ class AccessSampling:
 
     @property
     def touches(self) -> float:
-        """Share of all accesses of the watched files that is seen."""
+        """Observed share of all accesses to the observed files."""
         return self.share if self.method is SamplingMethod.TIME else 1.0

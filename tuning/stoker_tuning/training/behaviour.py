@@ -1,7 +1,8 @@
-"""Splits by behaviour, where neither rule nor name tells: what is read every epoch against what is read rarely.
+"""Finds splits by behavior if neither rules nor names give them: by how often and in which order data is read.
 
-What is shuffled and read most is training data. What is read in order beside it, or less than half as often, is
-validation data; what was read once in four epochs or more is test data. It says nothing before two epochs.
+The data that is shuffled and read most is training data. Data that is read in order next to it, or less than half as
+often, is validation data. Data that is read once in four epochs or more is test data. Before two epochs there is no
+result.
 """
 
 from collections import deque
@@ -12,20 +13,20 @@ from stoker_tuning.training.layout import DatasetLayout
 from stoker_tuning.training.split_names import SplitSource
 from stoker_tuning.vocabulary import Split
 
-_MEMORY = 16  # units that were read just before: a neighbour among them is order
-_RARELY = 0.5  # of the passes of the group that is read most
+_MEMORY = 16  # last units: a unit whose predecessor is among them counts as in order
+_RARELY = 0.5  # share of the passes of the most-read group
 _IN_ORDER = 0.6
 _OUT_OF_ORDER = 0.3
-_TWO_EPOCHS = 1.8  # passes: the last one may be under way
+_TWO_EPOCHS = 1.8  # passes: the last one may be incomplete
 _TEST_AFTER = 4
 _MOST_ONCE = 1.2
-# Units of a group: of fewer, order is chance.
+# Units of a group: in smaller groups, order is chance.
 _FEWEST = 8
 
 
 @dataclass
 class GroupReads:
-    """What was read of a group: units, and how many of these came after their neighbour."""
+    """The reads of a group: units, and those that came soon after their predecessor."""
 
     touches: int = 0
     in_order: int = 0
@@ -33,7 +34,7 @@ class GroupReads:
 
 @dataclass
 class GroupBehaviour:
-    """How each group (folder at the top) of a version is read. Memory: two numbers a group."""
+    """How each group (top folder) of a version is read. Memory: two numbers per group."""
 
     layout: DatasetLayout
     share: float = 1.0
@@ -41,14 +42,14 @@ class GroupBehaviour:
     _recent: deque[int] = field(default_factory=lambda: deque(maxlen=_MEMORY))
 
     def touch(self, group: str, unit: int) -> None:
-        """Note that a unit of a group is read."""
+        """Note a read of a unit of a group."""
         reads = self._groups.setdefault(group, GroupReads())
         reads.touches += 1
         reads.in_order += unit - 1 in self._recent
         self._recent.append(unit)
 
     def splits(self) -> Mapping[str, Split]:
-        """Return the split of each group that behaviour tells; empty: all groups are read alike, or too little."""
+        """Return the split of each group by behavior; empty if all groups are read alike or the reads are too few."""
         units = _units(self.layout)
         known = {name: reads for name, reads in self._groups.items() if units.get(name, 0) >= _FEWEST}
         passes = {name: reads.touches / self.share / units[name] for name, reads in known.items()}
@@ -64,7 +65,7 @@ class GroupBehaviour:
 
 
 def _split(passes: float, order: float, most: float, shuffled: bool) -> Split:
-    """Tell the split of a group that was passed so often, in order or not, where another was passed ``most``."""
+    """Return the split of a group with these passes and this order, if the most-read group had ``most`` passes."""
     if most >= _TEST_AFTER and passes <= _MOST_ONCE:
         return Split.TEST
     if passes <= _RARELY * most or (shuffled and order >= _IN_ORDER):

@@ -1,4 +1,4 @@
-"""How far a workload has read each split of a version; and the splits themselves, once behaviour tells them."""
+"""How far a workload has read each split of a version, and the splits by behavior."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -29,11 +29,11 @@ class SplitCoverage:
 
     @property
     def main_split(self) -> Split:
-        """The split whose epochs count: training, or all data where that is not known."""
+        """The split whose epochs count: training, or all data without a known training split."""
         return self._main
 
     def resample(self, sampling: AccessSampling) -> None:
-        """Take that another share is seen from now on."""
+        """Set another sampling from now on."""
         self._sampling = sampling
         for counter in self._counters.values():
             counter.sampling = sampling
@@ -41,7 +41,7 @@ class SplitCoverage:
             self._behaviour.share = sampling.share
 
     def split(self, run: FileRun) -> Split:
-        """Return the split of a run's files, as is known by now."""
+        """Return the split of a run's files, as known so far."""
         return self._by_group.get(run.group, run.split) if run.split is Split.UNKNOWN else run.split
 
     def counter(self, split: Split) -> EpochCounter:
@@ -55,7 +55,7 @@ class SplitCoverage:
         return counter
 
     def read(self, run: FileRun, split: Split, unit: int, access: SeenAccess, *, new: bool) -> None:
-        """Note that a unit of a split is read; ``new``: not one that was read just before."""
+        """Note a read of a unit of a split; ``new``: the unit was not read just before."""
         counter = self.counter(split)
         begun = False
         if access.length:
@@ -71,7 +71,7 @@ class SplitCoverage:
             self._learn(counter)
 
     def _learn(self, unknown: EpochCounter) -> None:
-        """Tell the splits apart by what two epochs have shown; epochs go on from where they are."""
+        """Find the splits from the behavior of two epochs; the epoch number continues."""
         self._by_group = self._behaviour.splits() if self._behaviour else {}
         if self._by_group:
             self._behaviour = None
@@ -79,12 +79,12 @@ class SplitCoverage:
             self.counter(Split.TRAIN).number = unknown.number
 
     def epoch(self, told: int | None) -> Epoch:
-        """Return where the main split is; the number is the pod's where it has told one."""
+        """Return the position in the main split; a reported number wins."""
         epoch = self.counter(self._main).at
         return epoch if told is None else replace(epoch, number=told)
 
     def splits(self) -> tuple[tuple[Split, SplitSource, int], ...]:
-        """Return the splits, each with who says so and its number of files."""
+        """Return the splits, each with its source and its number of files."""
         counts: Counter[tuple[Split, SplitSource]] = Counter()
         for run in self._layout.runs:
             learnt = run.split is Split.UNKNOWN and run.group in self._by_group

@@ -1,8 +1,8 @@
-"""Epochs by coverage: an epoch ends when files are read again that it has read already.
+"""Counts epochs by coverage: an epoch ends when files are read again.
 
-Training reads each file once an epoch, so repeats are the sign of the next one. How many repeats are enough is decided
-by Page's cumulative sum test of "within an epoch" (a unit is read again by accident: 1 in 200) against "in the next
-one" (it was read before as likely as the epoch has covered the data, of what is seen). So the same test serves a node
+Training reads each file once per epoch, so repeats mark the next epoch. Page's cumulative sum test decides how many
+repeats are enough. It compares two hypotheses. Within an epoch, a repeat is an accident: 1 in 200. In the next epoch, a
+unit was read before with the probability that the epoch has covered the observed data. So the same test serves a node
 that sees everything, one of several nodes that each read a share, and one that samples.
 """
 
@@ -13,28 +13,28 @@ from math import floor, log, sqrt
 from stoker_tuning.training.accesses import AccessSampling, SamplingMethod
 from stoker_tuning.training.unit_set import UnitSet
 
-# The odds of exp(12), 160,000 to 1, that an epoch has begun before it is said: three repeats in a row where all was
-# read, and some 20 units where a node reads a fourth of the data.
+# An epoch counts as begun at odds of exp(12), 160,000 to 1: three repeats in a row after a full epoch, and about 20
+# units if a node reads a fourth of the data.
 _SURE = 12.0
 _ACCIDENT = 0.005
-# Below so many units seen an epoch, repeats are too few to tell epochs apart.
+# With fewer observed units per epoch, repeats are too few to separate epochs.
 _FEWEST = 32
-_ALL = 0.95  # of the units: what the last batch leaves out is no share
-# Where a node reads a share, an epoch is some accesses old before the first of them is a repeat.
+_ALL = 0.95  # share of the units: the last batch may leave some out
+# If a node reads a share, an epoch has some accesses before the first repeat.
 _UNTIL_REPEATED = 4.0
-_ERRORS = 2.0  # standard errors that are stated: some 95 %
+_ERRORS = 2.0  # standard errors of the reported error: about 95 %
 
 
 class EpochMethod(StrEnum):
     """How an epoch is counted."""
 
-    COVERAGE = "coverage"  # by the units that it has read
-    VOLUME = "volume"  # units are drawn with replacement, or too few are seen: by how much was read
+    COVERAGE = "coverage"  # by the units read in it
+    VOLUME = "volume"  # by the amount read: units are drawn with replacement, or too few are observed
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """Where a workload is in a split: epochs that are behind it, and the share of this one, with its stated error."""
+    """The position of a workload in a split: completed epochs, and the share of this one, with its error."""
 
     number: int
     progress: float
@@ -46,8 +46,8 @@ class Epoch:
 class EpochCounter:
     """The epochs of one split.
 
-    ``units``: of the split; ``node_share``: of which this node's readers are expected to read so much each epoch.
-    Memory: three bitmaps of the split's units at most.
+    ``units``: of the split; ``node_share``: the share that this node's readers are expected to read per epoch. Memory:
+    at most three bitmaps of the split's units.
     """
 
     units: int
@@ -57,10 +57,10 @@ class EpochCounter:
     seen: UnitSet = field(default_factory=UnitSet)
     _fresh: UnitSet = field(default_factory=UnitSet)
     _score: float = 0.0
-    _repeats: int = 0  # of the change that is suspected
-    _touches: int = 0  # since then
-    _strays: int = 0  # repeats that no epoch followed, and those within what would be a new one
-    _length: int = 0  # units that the last whole epoch was seen to read
+    _repeats: int = 0  # since the suspected change
+    _touches: int = 0  # since the suspected change
+    _strays: int = 0  # repeats that no epoch followed, and those within a suspected new epoch
+    _length: int = 0  # units observed in the last complete epoch
     _volume: float = 0.0  # units read since the first epoch, in parts
     method: EpochMethod = field(init=False)
     _started: float | None = None
@@ -68,17 +68,17 @@ class EpochCounter:
 
     @property
     def watched(self) -> float:
-        """Units of which accesses are seen."""
+        """Units whose accesses are observed."""
         return max(1.0, self.units * (self.sampling.share if self.sampling.method is SamplingMethod.FILES else 1.0))
 
     @property
     def _whole(self) -> float:
-        """Units that an epoch is expected to be seen to read."""
+        """Expected number of units observed in an epoch."""
         return max(1.0, self.watched * self.sampling.touches * self.node_share)
 
     @property
     def most_read(self) -> float:
-        """Share of the split that this epoch or the last one was seen to read, made up for what is not seen."""
+        """Share of the split that was observed in this epoch or the last one, corrected for sampling."""
         return max(len(self.seen), self._length) / max(1.0, self.watched * self.sampling.touches)
 
     def __post_init__(self) -> None:
@@ -86,7 +86,7 @@ class EpochCounter:
         self.method = EpochMethod.VOLUME if few else EpochMethod.COVERAGE
 
     def read(self, part: float) -> bool:
-        """Note that ``part`` of a unit is read, 0 to 1; tell whether an epoch has begun with it, by volume."""
+        """Note a read of ``part`` of a unit, 0 to 1; return True if an epoch begins with it, by volume."""
         self._volume += part
         if self.method is EpochMethod.COVERAGE:
             return False
@@ -95,7 +95,7 @@ class EpochCounter:
         return begun
 
     def touch(self, unit: int, seconds: float) -> bool:
-        """Note that a reader begins with a unit; tell whether an epoch has begun with it, by coverage."""
+        """Note that a reader begins with a unit; return True if an epoch begins with it, by coverage."""
         self._started = seconds if self._started is None else self._started
         self._last = seconds
         return self.method is EpochMethod.COVERAGE and self._by_coverage(unit, seconds)
@@ -118,22 +118,23 @@ class EpochCounter:
         return self._score >= _SURE and self._begin(seconds)
 
     def _weight(self, again: bool) -> float:
-        """Return the logarithm of the odds that this access speaks for the next epoch."""
+        """Return the log odds that this access belongs to the next epoch."""
         covered = min(0.98, len(self.seen) / self.watched)
         accident = min(_ACCIDENT, covered / 4)
         return log(covered / accident) if again else log((1 - covered) / (1 - accident))
 
     def _forget(self) -> None:
-        """Take the repeats for accidents."""
+        """Count the repeats as accidents."""
         self._strays += self._repeats
         self._repeats = 0
         self.seen.update(self._fresh)
         self._fresh = UnitSet()
 
     def _begin(self, seconds: float) -> bool:
-        """Begin an epoch; or find that units are drawn with replacement, so that repeats say nothing.
+        """Begin an epoch, or find that units are drawn with replacement and repeats mean nothing.
 
-        Of n draws with replacement from N, some n * n / 2N repeat another one; without it, none does within an epoch.
+        Of n draws with replacement from N, about n * n / 2N repeat an earlier one. Without replacement, none does
+        within an epoch.
         """
         before, self._score = len(self.seen), 0.0
         by_chance = (before * before + self._touches * self._touches) / (2 * self.watched)
@@ -149,7 +150,7 @@ class EpochCounter:
 
     @property
     def at(self) -> Epoch:
-        """Where the workload is."""
+        """The present position."""
         if self.method is EpochMethod.VOLUME:
             passed = self._volume / self._whole
             return Epoch(self.number, min(1.0, max(0.0, passed - self.number)), self._volume_error(passed), self.method)
@@ -159,11 +160,11 @@ class EpochCounter:
         return Epoch(self.number, progress, min(1.0, self._error(progress, now, whole)), self.method)
 
     def _expected(self) -> float:
-        """Return the units that this epoch will be seen to read: as many as the last one, once there was one."""
+        """Return the expected number of observed units in this epoch: that of the last one, once there was one."""
         return float(self._length) if self._length and self.number else self._whole
 
     def _error(self, progress: float, now: int, whole: float) -> float:
-        """Return two standard errors of the progress; 0 where every access is seen and an epoch reads all."""
+        """Return two standard errors of the progress; 0 if every access is observed and an epoch reads all units."""
         if self.sampling.method is SamplingMethod.COMPLETE:
             covered = whole / self.watched
             return 0.0 if covered > _ALL else _UNTIL_REPEATED / (covered * whole)
@@ -175,7 +176,7 @@ class EpochCounter:
         return _ERRORS * max(progress, 1 / whole) * sqrt(missed * parts) + self._unwatched(now, whole)
 
     def _unwatched(self, now: int, whole: float) -> float:
-        """Return the share of an epoch that may be read between two watched spells."""
+        """Return the share of an epoch that may be read between two observed intervals."""
         elapsed = self._last - (self._started or 0.0)
         if not self.sampling.cycle or elapsed <= 0:
             return 0.0

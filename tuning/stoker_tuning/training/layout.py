@@ -1,4 +1,4 @@
-"""What a version's files are to training: splits, groups, model files; made once from the manifest's rows."""
+"""Describes a version's files for training: splits, groups, model files. Built once from the manifest's rows."""
 
 from array import array
 from bisect import bisect_right
@@ -13,15 +13,15 @@ from stoker_tuning.training.split_names import SplitSource, split_of_file, split
 from stoker_tuning.vocabulary import ModelFileKind, Split
 
 CHUNK = 8 * 1024 * 1024  # bytes of a large file that count as one unit
-# Files of a version whose chunks are units: a number of 8 bytes is kept for each. Where there are more, files are.
+# With up to this many files, chunks can be units, at 8 bytes per file. With more files, files are the units.
 _MOST_CHUNKED = 1 << 16
 _MOST_RUNS = 4096
 _MOST_MODEL_FILES = 4096
-RuleWord = Callable[[str], Split | None]  # what a rule says of a path; None: nothing
+RuleWord = Callable[[str], Split | None]  # the split that a rule gives a path; None: no rule
 
 
 class FileFact(NamedTuple):
-    """A row of the manifest: the file's number, its path, its size in bytes. Numbers ascend, gaps are allowed."""
+    """A row of the manifest: the file's number, its path, its size in bytes. Numbers ascend, with gaps."""
 
     number: int
     path: str
@@ -38,7 +38,7 @@ class ModelFile(NamedTuple):
 
 @dataclass
 class FileRun:
-    """Neighbouring files of one group and split: from the number ``first`` to below the next run's first."""
+    """Adjacent files of one group and split: from number ``first`` to the next run's first."""
 
     first: int
     group: str
@@ -51,9 +51,9 @@ class FileRun:
 
 @dataclass
 class DatasetLayout:
-    """Which split and group each file is of, and how many units (files, or chunks of 8 MiB) each split has.
+    """The split and group of each file, and the number of units (files, or chunks of 8 MiB) of each split.
 
-    Memory: 4,096 runs and model files at most, and 8 bytes a file where chunks are the units.
+    Memory: at most 4,096 runs and 4,096 model files, and 8 bytes per file if chunks are the units.
     """
 
     runs: list[FileRun] = field(default_factory=list)
@@ -66,12 +66,12 @@ class DatasetLayout:
         self._firsts = [run.first for run in self.runs]
 
     def run(self, file: int) -> FileRun | None:
-        """Return the run of a file; None when there is no such file."""
+        """Return the run of a file; None without such a file."""
         index = bisect_right(self._firsts, file) - 1
         return self.runs[index] if index >= 0 else None
 
     def unit(self, file: int, offset: int) -> int:
-        """Return the unit of a file that an access begins in."""
+        """Return the unit of a file at which an access begins."""
         if self.unit_ends is None:
             return file
         index = min(max(0, file - self.first_file), len(self.unit_ends) - 1)
@@ -87,7 +87,7 @@ class DatasetLayout:
         return sum(run.bytes for run in self.runs if run.split is split)
 
     def becomes_model(self, number: int, file: ModelFile) -> None:
-        """Count a file of a run to the model files; who has counted it as data until then goes on with that."""
+        """Move a file from its run to the model files. Existing counters keep their counts."""
         run = self.run(number)
         if run is None or number in self.model_files or len(self.model_files) >= _MOST_MODEL_FILES:
             return
@@ -98,16 +98,16 @@ class DatasetLayout:
 
     @property
     def only_models(self) -> bool:
-        """Whether nearly all bytes are of models: a README or a list of labels is no data to train on."""
+        """True if nearly all bytes are of models: a README or a list of labels is no training data."""
         models = sum(file.size for file in self.model_files.values())
         return bool(models) and sum(run.bytes for run in self.runs) < models / 100
 
 
 def make_layout(files: Iterable[FileFact], word: RuleWord | None = None, *, by_chunk: bool = True) -> DatasetLayout:
-    """Make a layout of the manifest's rows; ``word`` says what rules know of a path, before its name is asked.
+    """Build a layout from the manifest's rows; ``word`` returns a path's split by rules, before its name is used.
 
-    ``by_chunk``: where files are larger than a chunk on average, chunks are the units; not so where only opens are
-    seen, which do not tell what of a file is read.
+    ``by_chunk``: if files are larger than a chunk on average, chunks are the units. Set it to False if only opens are
+    observed, which do not show the part of a file that is read.
     """
     runs = _Runs(word)
     model_files: dict[int, ModelFile] = {}
@@ -126,7 +126,7 @@ def make_layout(files: Iterable[FileFact], word: RuleWord | None = None, *, by_c
 
 
 def _count_chunks(chunks: "array[int]", index: int, size: int) -> "array[int] | None":
-    """Note how many chunks a file has; None when there are too many files to remember that of each."""
+    """Note a file's number of chunks; None if the files are too many to store one for each."""
     if index >= _MOST_CHUNKED:
         return None
     chunks.extend([0] * (index - len(chunks)))
@@ -135,7 +135,7 @@ def _count_chunks(chunks: "array[int]", index: int, size: int) -> "array[int] | 
 
 
 class _Runs:
-    """Runs as they grow, with what is known of the folder that the last file was in."""
+    """The growing runs, with the group and split of the last file's folder."""
 
     def __init__(self, word: RuleWord | None) -> None:
         self.runs: list[FileRun] = []
@@ -143,7 +143,7 @@ class _Runs:
         self._folder: tuple[str, str, Split] = ("", "", Split.UNKNOWN)  # path, group, split
 
     def add(self, fact: FileFact) -> None:
-        """Count a file to the run that it goes on with, or begin another."""
+        """Add a file to the last run, or begin a new run."""
         run = self._run(fact)
         run.files += 1
         run.bytes += fact.size
@@ -177,7 +177,7 @@ class _Runs:
 def _finish(
     runs: list[FileRun], model_files: dict[int, ModelFile], chunks: "array[int] | None", first: int
 ) -> DatasetLayout:
-    """Take chunks for units where files are so large that they are few; else files."""
+    """Use chunks as units if files are large on average; else files."""
     files, size = sum(run.files for run in runs), sum(run.bytes for run in runs)
     if chunks is not None and files and size / files > CHUNK:
         return DatasetLayout(runs, model_files, array("Q", accumulate(chunks)), first)
@@ -187,7 +187,7 @@ def _finish(
 
 
 def split_sources(layout: DatasetLayout) -> Iterator[tuple[Split, SplitSource, int]]:
-    """Yield each split with who says so and how many files it has."""
+    """Yield each split with its source and its number of files."""
     counts: Counter[tuple[Split, SplitSource]] = Counter()
     for run in layout.runs:
         counts[run.split, run.source] += run.files

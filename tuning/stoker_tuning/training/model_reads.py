@@ -1,4 +1,4 @@
-"""How a workload reads and writes model files: what is loaded whole, how often each is loaded and saved."""
+"""How a workload reads and writes model files: complete loads, and the loads and saves of each file."""
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -9,14 +9,14 @@ from stoker_tuning.training.accesses import ModelFileAction, ModelFileUse, SeenA
 from stoker_tuning.training.layout import DatasetLayout
 from stoker_tuning.vocabulary import ModelFileKind
 
-_WHOLE = 0.9  # of the bytes: metadata and tensors that are not used may stay unread
+_WHOLE = 0.9  # share of the bytes: metadata and unused tensors may stay unread
 _SMALL = 1 << 20  # bytes
-_KEPT = 256  # model files, the last used ones
+_KEPT = 256  # model files, the most recent ones
 
 
 @dataclass
 class ModelFileHistory:
-    """Loads and saves of one model file; ``epoch``: of the checkpoint, as its name or a report says; None: unknown."""
+    """Loads and saves of one model file; ``epoch``: of the checkpoint, from its name or a report; None: unknown."""
 
     kind: ModelFileKind
     loads: int = 0
@@ -27,12 +27,12 @@ class ModelFileHistory:
 
     @property
     def saves_an_hour(self) -> float:
-        """Saves an hour, from the first to the last use; 0: it was not saved twice."""
+        """Saves per hour, from the first to the last use; 0 for fewer than two saves."""
         return self._an_hour(self.saves)
 
     @property
     def loads_an_hour(self) -> float:
-        """Loads an hour, from the first to the last use; 0: it was not loaded twice."""
+        """Loads per hour, from the first to the last use; 0 for fewer than two loads."""
         return self._an_hour(self.loads)
 
     def _an_hour(self, times: int) -> float:
@@ -42,7 +42,7 @@ class ModelFileHistory:
 
 @dataclass
 class ModelReads:
-    """The model files of a workload: the last 256 that it used, and how much of the version's weights it has read."""
+    """The last 256 model files of a workload, and whether it has read the version's weights."""
 
     layout: DatasetLayout
     history: OrderedDict[str, ModelFileHistory] = field(default_factory=OrderedDict)
@@ -50,7 +50,7 @@ class ModelReads:
     _read: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def read(self, access: SeenAccess, *, same_file: bool, contiguous: bool) -> bool:
-        """Note an access to a model file of the version; tell whether it is a small one that goes on nowhere."""
+        """Note an access to a model file; return True for a small read that does not continue the last one."""
         file = self.layout.model_files[access.file]
         if not same_file and access.offset == 0:
             self._note(access.seconds, file.path, file.kind, ModelFileAction.LOADED)
@@ -59,14 +59,14 @@ class ModelReads:
         return 0 < access.length <= _SMALL and not contiguous
 
     def _count(self, path: str, size: int) -> None:
-        """Count bytes of a model, which is all files of one folder and extension."""
+        """Count bytes of a model: all files of one folder and extension."""
         model = _model(path)
         self._read[model] = self._read.get(model, 0) + size
         whole = sum(file.size for file in self.layout.model_files.values() if _model(file.path) == model)
         self.loaded = self.loaded or self._read[model] >= _WHOLE * whole
 
     def used(self, use: ModelFileUse) -> None:
-        """Note a load or save that was seen beside the version."""
+        """Note a load or save outside the version."""
         self._note(use.seconds, use.name, use.kind, use.action)
         if use.action is ModelFileAction.LOADED and use.kind in (ModelFileKind.WEIGHTS, ModelFileKind.CHECKPOINT):
             self.loaded = True

@@ -1,24 +1,73 @@
-"""In which order a workload reads, judged from its last accesses (100 by default) by statistics that are said."""
+"""Judges the order of a workload's reads from its last accesses (100 by default), with the statistics behind it."""
 
-from collections import defaultdict
+import itertools
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 from typing import NamedTuple
 
-from stoker_tuning.training.order_statistics import followed, frequent_step, rank_correlation, runs_score
 from stoker_tuning.vocabulary import AccessPattern
 
+
+def rank_correlation(positions: Sequence[int]) -> float:
+    """Return Spearman's correlation of the order in time with the positions, -1 to 1; 0 for fewer than three.
+
+    For a shuffled order of n it is near 0, with a standard deviation of 1 / sqrt(n - 1).
+    """
+    count = len(positions)
+    if count < 3:
+        return 0.0
+    ranks = [0] * count
+    for rank, index in enumerate(sorted(range(count), key=positions.__getitem__)):
+        ranks[index] = rank
+    apart = sum((rank - index) ** 2 for index, rank in enumerate(ranks))
+    return 1 - 6 * apart / (count * (count * count - 1))
+
+
+def runs_score(positions: Sequence[int]) -> float:
+    """Return the distance of the runs up and down from those of a shuffled order, in standard deviations.
+
+    Negative: fewer and longer runs, as in order. A shuffled order of n has (2n - 1) / 3 runs with a variance of (16n -
+    29) / 90.
+    """
+    ups = [after > before for before, after in itertools.pairwise(positions) if after != before]
+    count = len(ups) + 1
+    if count < 4:
+        return 0.0
+    runs = 1 + sum(up is not following for up, following in itertools.pairwise(ups))
+    return (runs - (2 * count - 1) / 3) / sqrt((16 * count - 29) / 90)
+
+
+def frequent_step(positions: Sequence[int]) -> tuple[int, float]:
+    """Return the most frequent step between consecutive positions, and its share of all steps; (0, 0) without steps."""
+    steps = Counter(after - before for before, after in itertools.pairwise(positions))
+    if not steps:
+        return 0, 0.0
+    step, times = steps.most_common(1)[0]
+    return step, times / (len(positions) - 1)
+
+
+def followed(positions: Sequence[int], memory: int = 16) -> tuple[float, list[int]]:
+    """Return the share of positions within ``memory`` steps after their predecessor, and a list of the rest."""
+    heads, last = list[int](), dict[int, int]()
+    for index, position in enumerate(positions):
+        if last.get(position - 1, -memory - 1) < index - memory:
+            heads.append(position)
+        last[position] = index
+    return (1 - len(heads) / len(positions) if positions else 0.0), heads
+
+
 WINDOW = 100  # accesses
-_FEWEST = 8  # below so many nothing is said
+_FEWEST = 8  # with fewer accesses there is no judgement
 _MEMORY = 16  # readers that may take turns
-_IN_ORDER = 0.8  # share of accesses that go on where a reader was
+_IN_ORDER = 0.8  # share of accesses that continue a reader's last one
 _SOME_ORDER = 0.4
-_FAR = 4 * WINDOW  # units ahead of all that was read: further is no order, however many readers take turns
+_FAR = 4 * WINDOW  # units ahead of all reads so far: a longer jump is no order, with any number of readers
 
 
 class Touch(NamedTuple):
-    """An access as patterns see it: its unit; its bytes; ``within``: its reader stays in the file that it read."""
+    """An access for the pattern: its unit and bytes; ``within``: the reader stays in the file of its last access."""
 
     unit: int
     offset: int
@@ -29,11 +78,12 @@ class Touch(NamedTuple):
 
 @dataclass(frozen=True)
 class PatternJudgement:
-    """A pattern, how sure (0 to 1), and why.
+    """A pattern, its confidence (0 to 1), and its statistics.
 
-    ``rank_correlation``: Spearman's, of time and manifest position. ``runs``: standard deviations of the runs up and
-    down from those of a shuffled order. ``followed``: share of units that come soon after the one before them.
-    ``step``: the most frequent step of a reader, in units, or in bytes within a file; ``step_share``: its share.
+    ``rank_correlation``: Spearman's, between time and manifest position. ``runs``: distance of the runs up and down
+    from those of a shuffled order, in standard deviations. ``followed``: share of units that come soon after their
+    predecessor. ``step``: the most frequent step of a reader, in units, or in bytes within a file; ``step_share``: its
+    share.
     """
 
     pattern: AccessPattern
@@ -46,9 +96,9 @@ class PatternJudgement:
 
 
 def judge(touches: Sequence[Touch], begun: Sequence[Touch], units: int) -> PatternJudgement:
-    """Judge the order of the last accesses to data of so many units; ``begun``: the last that began with a file.
+    """Judge the order of the last accesses to ``units`` units; ``begun``: the last accesses that began with a file.
 
-    Where few of the last accesses begin with a file, it is the order within files that counts.
+    If few of the last accesses begin with a file, the order within files decides.
     """
     if len(touches) < _FEWEST:
         return PatternJudgement(AccessPattern.UNKNOWN, 0.0)
@@ -59,7 +109,7 @@ def judge(touches: Sequence[Touch], begun: Sequence[Touch], units: int) -> Patte
 
 
 def _within_files(touches: Sequence[Touch]) -> PatternJudgement:
-    """Judge reads that stay in their files: by their offsets, for each reader."""
+    """Judge reads that stay in their files, by the offsets of each reader."""
     ends: dict[int, int] = {}
     on = inside = 0
     offsets: dict[int, list[int]] = defaultdict(list)
@@ -80,7 +130,7 @@ def _within_files(touches: Sequence[Touch]) -> PatternJudgement:
 
 
 def _among_files(touches: Sequence[Touch], units: int) -> PatternJudgement:
-    """Judge reads of one unit after the other."""
+    """Judge the order of units."""
     if len(touches) < _FEWEST:
         return PatternJudgement(AccessPattern.UNKNOWN, 0.0)
     positions = [touch.unit for touch in touches]
@@ -110,7 +160,7 @@ def _pattern(
     units: int,
     correlation: float,
 ) -> tuple[AccessPattern, float]:
-    """Name the order: in order by followers, in groups by their heads, strided by steps, else shuffled."""
+    """Return the order and its confidence: by followers, by heads of groups, by steps, else shuffled."""
     chance = min(1.0, _MEMORY / max(1, units))
     if near >= max(_IN_ORDER, chance):
         return (AccessPattern.BATCH, near) if _scattered(positions, heads) else (AccessPattern.SEQUENTIAL, near)
@@ -124,9 +174,9 @@ def _pattern(
 
 
 def _scattered(positions: Sequence[int], heads: Sequence[int]) -> bool:
-    """Tell whether runs begin anywhere, not where others have left off; one return to the start is none.
+    """Return True if runs begin at random places, not where earlier runs ended. One return to the start is allowed.
 
-    The first accesses of the window are left out: what they follow was before it.
+    The first accesses of the window are ignored, because they may follow earlier ones.
     """
     begins, furthest, jumps = set(heads), max(positions[:_MEMORY]), 0
     for position in positions[_MEMORY:]:
@@ -143,5 +193,5 @@ def _frequent_steps(readers: Sequence[Sequence[int]]) -> tuple[int, float]:
 
 
 def _by_number(count: int) -> float:
-    """Weigh evidence by its number: 0.44 for 8 accesses, 0.91 for 100."""
+    """Weigh evidence by its amount: 0.44 for 8 accesses, 0.91 for 100."""
     return count / (count + 10)

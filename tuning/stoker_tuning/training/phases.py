@@ -1,8 +1,8 @@
-"""What a workload does now: a pure state machine over windows of evidence.
+"""The phase of a workload: a pure state machine over windows of evidence.
 
-Time is no evidence: a phase lasts until something is seen that speaks for another one. A window's evidence votes for
-one phase, or for none. A vote that is sure by itself (the pod's own word, a checkpoint that is being written) is
-followed at once; any other has to be repeated by a second window, unless nothing is known yet.
+Time is no evidence: a phase lasts until evidence supports another one. A window votes for one phase or for none. A
+certain vote (the pod's report, or a checkpoint under way) takes effect at once. Any other vote needs a second window,
+unless the phase is still unknown.
 """
 
 from dataclasses import dataclass, replace
@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 from stoker_tuning.vocabulary import AccessPattern, Split, TrainingPhase
 
-# Support (the sum of the scores of windows in a row) that a new phase needs: two good windows, or three weak ones.
+# Support (the sum of the scores of consecutive windows) that a new phase needs: two good windows, or three weak ones.
 _NEEDED = 1.2
-_STEADY = 0.005  # a change of confidence that is none
-_AT_FIRST = 0.4  # when nothing is known yet
+_STEADY = 0.005  # a smaller change of confidence is ignored
+_AT_FIRST = 0.4  # while the phase is unknown
 
 
 class Vote(NamedTuple):
-    """What a window speaks for, how sure (0 to 1), and whether it is to be followed without another one."""
+    """The phase that a window supports, the confidence (0 to 1), and whether it takes effect at once."""
 
     phase: TrainingPhase
     score: float
@@ -26,14 +26,14 @@ class Vote(NamedTuple):
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was seen in one window.
+    """The observations of one window.
 
-    ``items``: units of data read, by split. ``shuffled``, ``epochs``: of the data that is of no known split.
-    ``model_reads``: reads of model files; ``model_small_reads``: of which small ones that follow none before.
-    ``model_loaded``: weights are read whole, so far; ``only_models``: the workload mounts no data.
-    ``siblings``: other workloads that read the same data, each of them all of it. ``other_reads``: of anything else.
-    ``mounted``: its pod has just got the data. ``told``: the pod's own word; ``saving``: a checkpoint is being written;
-    ``saved``: one was.
+    ``items``: units of data read, by split. ``shuffled``, ``epochs``: of the data without a known split.
+    ``model_reads``: reads of model files; ``model_small_reads``: small ones that continue no earlier read.
+    ``model_loaded``: the weights were read completely so far; ``only_models``: the workload mounts no data.
+    ``siblings``: other workloads that each read all of the same data. ``other_reads``: of other files. ``mounted``: its
+    pod has just got the data. ``told``: the phase from the pod's report; ``saving``: a checkpoint's write is under way;
+    ``saved``: it has ended.
     """
 
     seconds: float
@@ -54,9 +54,9 @@ class Evidence:
 
 @dataclass(frozen=True)
 class PhaseState:
-    """The phase, how sure (0 to 1), since which window that spoke for it; and what speaks for another one.
+    """The phase, its confidence (0 to 1), the time of the first window for it, and the support for another phase.
 
-    ``trained``: training data was read; ``told``: the pod tells its phases by itself.
+    ``trained``: training data was read; ``told``: the pod reports its phases.
     """
 
     phase: TrainingPhase = TrainingPhase.UNKNOWN
@@ -75,7 +75,7 @@ def advance(state: PhaseState, evidence: Evidence) -> PhaseState:
         state = replace(state, told=True, trained=state.trained or evidence.told in _TRAINS)
         return _followed(state, Vote(evidence.told, 1.0, at_once=True), evidence.seconds)
     if state.told:
-        return state  # who speaks for himself is not guessed at
+        return state  # a reporting pod needs no guess
     vote = vote_of(state, evidence)
     if vote is None:
         return state
@@ -88,9 +88,9 @@ _TRAINS = (TrainingPhase.TRAINING, TrainingPhase.HYPERPARAM_TUNING)
 
 
 def beside_others(state: PhaseState, siblings: int) -> PhaseState:
-    """Return the state when it is known how many others go through the same data by themselves. Pure.
+    """Return the state with the number of other workloads that each read the same data completely. Pure.
 
-    What the workload does is the same: only what its training is called changes, so at once.
+    The workload's behavior is the same. Only the name of its training changes, so it does at once.
     """
     if state.told:
         return state
@@ -105,7 +105,7 @@ def _training(siblings: int) -> TrainingPhase:
 
 
 def _followed(state: PhaseState, vote: Vote, seconds: float) -> PhaseState:
-    """Count a vote: it confirms the phase, gathers support for another one, or changes to it."""
+    """Count a vote: it confirms the phase, adds support for another one, or changes the phase."""
     if vote.phase is state.phase:
         confidence = vote.score if vote.at_once else (state.confidence + vote.score) / 2
         if state.pending is None and abs(confidence - state.confidence) < _STEADY:
@@ -121,7 +121,7 @@ def _followed(state: PhaseState, vote: Vote, seconds: float) -> PhaseState:
 
 
 def vote_of(state: PhaseState, evidence: Evidence) -> Vote | None:
-    """Return what a window speaks for, in this order: a checkpoint, data, model files, anything else."""
+    """Return the vote of a window, in this order: a checkpoint, data, model files, other files."""
     if evidence.saving or evidence.saved:
         return Vote(TrainingPhase.SAVE_CHECKPOINT, 0.95, at_once=True)
     if evidence.items:
@@ -137,7 +137,7 @@ def vote_of(state: PhaseState, evidence: Evidence) -> Vote | None:
 
 
 def _by_data(state: PhaseState, evidence: Evidence) -> Vote:
-    """Vote by the split that most items are of."""
+    """Vote by the split with the most items."""
     split, most = max(evidence.items, key=lambda item: item[1])
     share = most / sum(count for _, count in evidence.items)
     if split is Split.TEST:
@@ -154,7 +154,7 @@ def _by_data(state: PhaseState, evidence: Evidence) -> Vote:
 
 
 def _by_unsplit_data(evidence: Evidence, training: TrainingPhase) -> Vote:
-    """Vote where no one knows the splits: what is shuffled or read again trains."""
+    """Vote without known splits: shuffled or repeated data is training."""
     if evidence.pattern is AccessPattern.SHUFFLED or evidence.epochs:
         return Vote(training, 0.8)
     if evidence.model_loaded and evidence.pattern is AccessPattern.SEQUENTIAL:
@@ -163,9 +163,9 @@ def _by_unsplit_data(evidence: Evidence, training: TrainingPhase) -> Vote:
 
 
 def _by_model_files(state: PhaseState, evidence: Evidence) -> Vote | None:
-    """Vote where model files alone are read: they are loaded, to train or to serve."""
+    """Vote on reads of model files only: they are loaded to train or to serve."""
     if state.trained:
-        return None  # the best checkpoint is loaded again: what for will be seen
+        return None  # the best checkpoint is loaded again: the purpose is open
     if evidence.model_loaded and evidence.only_models:
         return Vote(TrainingPhase.INFERENCE, 0.6 if not evidence.model_small_reads else 0.9, at_once=True)
     if evidence.model_loaded and 2 * evidence.model_small_reads >= evidence.model_reads:

@@ -1,4 +1,4 @@
-"""Items a second, gaps and batches, from the times of the last accesses."""
+"""Items per second, gaps and batches, from the times of the last accesses."""
 
 import itertools
 from collections import deque
@@ -8,13 +8,13 @@ from statistics import median
 
 _KEPT = 512  # times
 _GAP = 4.0  # medians: a longer pause separates two batches
-_SHORTEST = 0.005  # seconds: no pause below it is one, whatever the median
+_SHORTEST = 0.005  # seconds: a shorter gap is no pause, for any median
 _FEWEST_BATCHES = 3
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Items a second; seconds from batch to batch and items in one (0: reads do not come in batches); longest gap."""
+    """Items per second, seconds between batches, items per batch (both 0: reads come without batches), longest gap."""
 
     items_per_second: float
     batch_seconds: float
@@ -24,17 +24,17 @@ class Rates:
 
 @dataclass
 class RateMeter:
-    """The times of the last 512 items; ``share``: of the items, that is seen."""
+    """The times of the last 512 items; ``share``: the observed share of the items."""
 
     share: float = 1.0
     _times: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
 
     def item(self, seconds: float) -> None:
-        """Note that an item was read."""
+        """Note a read of an item."""
         self._times.append(seconds)
 
     def at(self, now: float) -> Rates:
-        """Return the rates as they are now: a pause lowers them."""
+        """Return the present rates: a pause lowers them."""
         times = list(self._times)
         if len(times) < 2:
             return Rates(0.0, 0.0, 0, 0.0)
@@ -45,7 +45,7 @@ class RateMeter:
 
 
 def _batches(times: Sequence[float], gaps: Sequence[float]) -> tuple[float, int]:
-    """Return the seconds from batch to batch and the items in one, by pauses; zeros when there are none."""
+    """Return the seconds between batches and the items per batch, by pauses; zeros without batches."""
     limit = max(_SHORTEST, _GAP * median(gaps))
     starts = [index + 1 for index, gap in enumerate(gaps) if gap > limit]
     if len(starts) <= _FEWEST_BATCHES:

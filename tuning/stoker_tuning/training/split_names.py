@@ -1,4 +1,4 @@
-"""Splits by the names of folders and files, as datasets are mostly laid out."""
+"""Splits by the names of folders and files, as in the usual layouts of datasets."""
 
 import re
 from enum import StrEnum
@@ -7,7 +7,7 @@ from stoker_tuning.vocabulary import Split
 
 
 class SplitSource(StrEnum):
-    """Who says to which split a file belongs; what is higher wins."""
+    """The source of a file's split; earlier members win."""
 
     RULE = "rule"
     NAME = "name"
@@ -31,11 +31,11 @@ _WORDS = {
     "holdout": Split.TEST,
 }
 _PART = re.compile(r"[a-z]+")
-_LONGEST = 4096  # characters of a path: more no kernel takes
+_LONGEST = 4096  # characters of a path: no kernel takes more
 
 
 def split_of_folder(folder: str) -> Split:
-    """Tell the split from a folder's path: the first part that is named like one, as in ``train2017/n01440764``."""
+    """Return the split of a folder's path: of the first part with such a name, as in ``train2017/n01440764``."""
     for part in folder[:_LONGEST].lower().split("/"):
         words = _PART.findall(part)
         if len(words) == 1 and words[0] in _WORDS:
@@ -44,6 +44,6 @@ def split_of_folder(folder: str) -> Split:
 
 
 def split_of_file(name: str) -> Split:
-    """Tell the split from the name of a file without its folders, as in ``val-00001-of-00008.parquet``."""
+    """Return the split of a file name without folders, as in ``val-00001-of-00008.parquet``."""
     first = _PART.match(name[:_LONGEST].lower())
     return _WORDS.get(first.group(), Split.UNKNOWN) if first else Split.UNKNOWN

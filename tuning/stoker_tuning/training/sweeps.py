@@ -1,4 +1,4 @@
-"""Sweeps: several workloads at the same time that each read all of the same data, not a share of it."""
+"""Sweeps: concurrent workloads that each read all of the same data, not a share of it."""
 
 from collections.abc import Mapping
 from typing import Generic, NamedTuple, TypeVar
@@ -8,21 +8,21 @@ from stoker_tuning.training.workload import WorkloadTracker
 
 Key = TypeVar("Key")
 
-# Files that two are expected to have both read, if they read by themselves, before anything is said.
+# Files that two independent readers must be expected to share before there is a judgement.
 _FEWEST = 10.0
-MEMBERS = 3  # workloads that are a sweep; two may be by chance
-# More of the data than this is read in an epoch by none of three that divide it.
+MEMBERS = 3  # workloads of a sweep; two may be a coincidence
+# Three workloads that divide the data each read less of it in an epoch.
 _DIVIDED = 0.5
-# Accesses after which a sweep is looked for again: fewer tell nothing new. A look costs 1 us for two workloads and
-# 32,768 units, so as many more that it costs each access 4 us at most.
+# Accesses until the next search for a sweep: fewer add little. A search costs 1 us for two workloads and 32,768 units.
+# For more, the interval grows so that each access pays 4 us at most.
 _NEWS = 16
 _PAIRS_AN_ACCESS = 4
 
 
 class EpochRead(NamedTuple):
-    """What a workload has read of the data it trains on.
+    """A workload's reads of its training data.
 
-    ``number``: of its epoch; ``units``: read in it; ``most``: of all, what it was seen to read in an epoch, 0 to 1.
+    ``number``: of its epoch; ``units``: read in it; ``most``: observed share of all units in an epoch, 0 to 1.
     """
 
     number: int
@@ -31,11 +31,11 @@ class EpochRead(NamedTuple):
 
 
 def siblings(read: Mapping[Key, EpochRead], units: int) -> dict[Key, int]:
-    """Return for each workload how many others go through the same data by themselves: 0 where it is no sweep.
+    """Return for each workload the number of siblings that read the same data independently; 0 outside a sweep.
 
-    Who share an epoch (ranks of one training) read nothing twice in it; who read by themselves meet by chance, in as
-    many of the ``units`` as the product of their shares. In different epochs ranks meet as well, so there it counts
-    whether one of the two reads all by itself. Workloads of which too little was read to say are left out.
+    Workloads that share an epoch (ranks of one training) read no unit twice in it. Independent readers share units by
+    chance: the product of their shares of the ``units``. In different epochs ranks share units, too, so there it counts
+    whether one of the two reads all data alone. Workloads with too few reads are left out.
     """
     found: dict[Key, int] = {}
     for key, mine in read.items():
@@ -49,7 +49,7 @@ def siblings(read: Mapping[Key, EpochRead], units: int) -> dict[Key, int]:
 
 
 def _alone(one: EpochRead, other: EpochRead, units: int) -> bool | None:
-    """Tell whether two read by themselves; None: too little was read to tell."""
+    """Return True if the two read independently; None: they have read too little."""
     by_chance = len(one.units) * len(other.units) / max(1, units)
     if by_chance < _FEWEST:
         return None
@@ -59,19 +59,19 @@ def _alone(one: EpochRead, other: EpochRead, units: int) -> bool | None:
 
 
 class SweepWatch(Generic[Key]):
-    """Tells the workloads on one version of each other, each time that they have read enough to know more."""
+    """Updates the workloads on one version about each other, whenever they have read enough."""
 
     def __init__(self) -> None:
         self._members: frozenset[Key] = frozenset()
         self._accesses = 0
 
     def look(self, trackers: Mapping[Key, WorkloadTracker]) -> None:
-        """Look at those that train, if there is news of them; to be called after accesses, and when one is gone."""
+        """Compare the training workloads if they have new reads; call it after accesses and when a workload ends."""
         trained = {key: one for key, one in trackers.items() if one.phase.trained}
         accesses, members = sum(one.accesses for one in trained.values()), frozenset(trained)
         units = max((one.training_split_units for one in trained.values()), default=0)
         pairs = len(trained) * len(trained) * (1 + units // PAGE_UNITS)
-        news = abs(accesses - self._accesses)  # fewer than before: one of them was begun anew
+        news = abs(accesses - self._accesses)  # fewer than before: one of them has restarted
         if members == self._members and news < max(_NEWS, pairs // _PAIRS_AN_ACCESS):
             return
         self._members, self._accesses = members, accesses

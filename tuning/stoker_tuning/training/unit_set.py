@@ -1,11 +1,11 @@
-"""A set of unit numbers as a bitmap, of which only the pages that are used are kept."""
+"""A set of unit numbers as a bitmap that stores only the used pages."""
 
 PAGE_UNITS = 1 << 15  # numbers of a page, which takes 4 KiB
 _BIT = PAGE_UNITS - 1
 
 
 class UnitSet:
-    """Numbers of units (files, or chunks of large ones): one bit each, in pages of 4 KiB made when first needed."""
+    """Numbers of units (files, or chunks of large ones): one bit each, in pages of 4 KiB that are created on demand."""
 
     __slots__ = ("_count", "_pages")
 
@@ -14,7 +14,7 @@ class UnitSet:
         self._count = 0
 
     def add(self, number: int) -> bool:
-        """Add a number; tell whether it is new."""
+        """Add a number; return True if it is new."""
         page = self._pages.get(number >> 15)
         if page is None:
             page = self._pages[number >> 15] = bytearray(PAGE_UNITS // 8)
@@ -38,7 +38,7 @@ class UnitSet:
         return len(self._pages) * PAGE_UNITS // 8
 
     def common(self, other: "UnitSet") -> int:
-        """Count the numbers that are in both."""
+        """Count the numbers in both sets."""
         shared = self._pages.keys() & other._pages.keys()
         return sum(_both(self._pages[key], other._pages[key]).bit_count() for key in shared)
 

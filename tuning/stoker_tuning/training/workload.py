@@ -1,10 +1,18 @@
-"""One workload on one version: takes what is seen of it, and tells at any time what it does."""
+"""One workload on one version: takes its observations, and describes its behavior at any time."""
 
 from collections import OrderedDict, deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from stoker_tuning.training.accesses import AccessSampling, ModelFileAction, ModelFileUse, SeenAccess, SelfReport
+from stoker_tuning.training.accesses import (
+    ITEMS,
+    AccessSampling,
+    EvidenceWindow,
+    ModelFileAction,
+    ModelFileUse,
+    SeenAccess,
+    SelfReport,
+)
 from stoker_tuning.training.coverage import SplitCoverage
 from stoker_tuning.training.epochs import Epoch
 from stoker_tuning.training.layout import DatasetLayout
@@ -12,27 +20,46 @@ from stoker_tuning.training.model_reads import ModelFileHistory, ModelReads
 from stoker_tuning.training.patterns import WINDOW, PatternJudgement, Touch, judge
 from stoker_tuning.training.phases import Evidence, PhaseState, advance, beside_others
 from stoker_tuning.training.rates import RateMeter, Rates
-from stoker_tuning.training.readers import Readers
 from stoker_tuning.training.split_names import SplitSource
 from stoker_tuning.training.unit_set import UnitSet
-from stoker_tuning.training.window import ITEMS, EvidenceWindow
 from stoker_tuning.vocabulary import AccessPattern, AccessSource, ModelFileKind, Split
 
-_STATES = (ModelFileKind.CHECKPOINT, ModelFileKind.WEIGHTS, ModelFileKind.OPTIMIZER)  # what a checkpoint is made of
-# Windows of data that are read while a checkpoint is written, after which its end is taken for lost.
+_KEPT = 256  # readers, the most recent ones
+
+
+@dataclass
+class Readers:
+    """The last 256 readers, each with its file and offset."""
+
+    _at: OrderedDict[int, tuple[int, int]] = field(default_factory=OrderedDict)
+
+    def follow(self, access: SeenAccess) -> tuple[bool, bool]:
+        """Note an access. Return whether its reader was in the same file before, and whether it continues there."""
+        before = self._at.get(access.reader)
+        self._at[access.reader] = access.file, access.offset + access.length
+        self._at.move_to_end(access.reader)
+        if len(self._at) > _KEPT:
+            self._at.popitem(last=False)
+        if before is None or before[0] != access.file:
+            return False, False
+        return True, before[1] == access.offset
+
+
+_STATES = (ModelFileKind.CHECKPOINT, ModelFileKind.WEIGHTS, ModelFileKind.OPTIMIZER)  # the parts of a checkpoint
+# Windows with data reads during a checkpoint's write; after them its end counts as missed.
 _LONGEST_SAVE = 64
-# Units that were read just before are no repeat: a file is opened to look at it, then to read it.
+# A unit that was read just before is no repeat: programs open a file to inspect it, then to read it.
 _RECENT = 256
 _RECENT_SHARE = 8
 
 
 @dataclass(frozen=True)
 class WorkloadView:
-    """What a workload does, with how sure that is.
+    """A workload's behavior, with its confidence.
 
-    ``epoch``: of the training split, or of all data where none is known; ``epoch_source``: the pod's report, or the
-    accesses. ``ranks``: processes that train together: told, or the stride of one that reads every so many items.
-    ``model_files``: loads and saves of each, by name.
+    ``epoch``: of the training split, or of all data without a known split; ``epoch_source``: the pod's report, or the
+    accesses. ``ranks``: processes that train together, by report, or the stride of a strided reader. ``model_files``:
+    loads and saves of each, by name.
     """
 
     phase: PhaseState
@@ -48,9 +75,9 @@ class WorkloadView:
 
 
 class WorkloadTracker:
-    """What is known of a workload. No clock: times come with what is seen.
+    """All observations of a workload. It has no clock: the observations carry times.
 
-    Memory: three bitmaps of the version's units at most for its splits (3.8 MB for 10 million files), 0.2 MB beside.
+    Memory: at most three bitmaps of the version's units for its splits (3.8 MB for 10 million files), and 0.2 MB more.
     """
 
     def __init__(
@@ -72,13 +99,13 @@ class WorkloadTracker:
         self._window = EvidenceWindow()
         self._phase = PhaseState()
         self._siblings = 0
-        self._saving = 0  # windows that may still pass before the checkpoint's end is taken for lost
+        self._saving = 0  # windows left before the checkpoint's end counts as missed
         self._told = SelfReport(0.0)
         self._accesses = 0
         self._source = AccessSource.FUSE
 
     def resample(self, sampling: AccessSampling) -> None:
-        """Take that another share of the accesses is seen from now on: what is estimated goes on with it."""
+        """Set another sampling from now on; the estimates continue."""
         self._coverage.resample(sampling)
         self._rates.share = sampling.share
 
@@ -101,7 +128,7 @@ class WorkloadTracker:
         loaded = self._models.loaded
         self._window.model(small=self._models.read(access, same_file=same_file, contiguous=contiguous))
         if self._models.loaded and not loaded:
-            self._close(access.seconds)  # a server may read nothing any more after this
+            self._close(access.seconds)  # a server may read nothing after this
 
     def _data(self, access: SeenAccess, same_file: bool) -> None:
         run = self._layout.run(access.file)
@@ -133,7 +160,7 @@ class WorkloadTracker:
         return False
 
     def mounted(self, seconds: float) -> None:
-        """Take that the workload's pod has got the data: it has begun, though it reads nothing yet."""
+        """Note that the workload's pod has its data: it has started, though it reads nothing yet."""
         self._close(seconds)
         self._phase = advance(self._phase, Evidence(seconds, mounted=True))
 
@@ -151,7 +178,7 @@ class WorkloadTracker:
         self._phase = advance(self._phase, Evidence(use.seconds, saving=bool(self._saving), saved=not self._saving))
 
     def reported(self, report: SelfReport) -> None:
-        """Take the pod's own word, which wins over what is seen."""
+        """Take the pod's report, which wins over observations."""
         self._close(report.seconds)
         told = self._told
         self._told = SelfReport(
@@ -164,12 +191,12 @@ class WorkloadTracker:
             self._phase = advance(self._phase, Evidence(report.seconds, told=report.phase))
 
     def beside(self, siblings: int) -> None:
-        """Take how many other workloads go through the same data by themselves, as ``sweeps`` tells."""
+        """Take the number of other workloads that each read the same data completely, from ``sweeps``."""
         self._siblings = siblings
         self._phase = beside_others(self._phase, siblings)
 
     def _close(self, seconds: float) -> None:
-        """End the window: let what was seen vote."""
+        """End the window: its evidence votes."""
         window, self._window = self._window, EvidenceWindow()
         if window.begun is None:
             return
@@ -198,22 +225,22 @@ class WorkloadTracker:
 
     @property
     def training_units(self) -> UnitSet:
-        """The units that were read in this epoch of the training split."""
+        """The units read in this epoch of the training split."""
         return self._coverage.counter(self._coverage.main_split).seen
 
     @property
     def training_split_units(self) -> int:
-        """Units of that split in all."""
+        """Units of the training split."""
         return self._coverage.counter(self._coverage.main_split).units
 
     @property
     def most_of_training(self) -> float:
-        """Share of that split that this epoch or the last one was seen to read."""
+        """Share of the training split that was observed in this epoch or the last one."""
         return self._coverage.counter(self._coverage.main_split).most_read
 
     @property
     def counted_epochs(self) -> int:
-        """Epochs that are behind the workload, by coverage alone."""
+        """Completed epochs, by coverage only."""
         return self._coverage.counter(self._coverage.main_split).number
 
     @property
@@ -223,12 +250,12 @@ class WorkloadTracker:
 
     @property
     def epoch_number(self) -> int:
-        """Epochs that are behind the workload, by the pod's word or by coverage."""
+        """Completed epochs, by the pod's report or by coverage."""
         return self.counted_epochs if self._told.epoch is None else self._told.epoch
 
     @property
     def phase(self) -> PhaseState:
-        """What the workload does now."""
+        """The present phase."""
         return self._phase
 
     @property
@@ -237,7 +264,7 @@ class WorkloadTracker:
         return self._coverage.memory
 
     def at(self, now: float) -> WorkloadView:
-        """Return what is known at ``now``; a later moment alone changes the rates and nothing else."""
+        """Return the view at ``now``; without new accesses only the rates change with time."""
         pattern = self.pattern()
         strided = pattern.step if pattern.pattern is AccessPattern.STRIDED and pattern.step > 1 else None
         return WorkloadView(

@@ -1,4 +1,4 @@
-"""What of a node's own the administrator grants to Datasets of a namespace: credentials, folders. Pure."""
+"""The administrator's grants of a node's credentials and folders to Datasets of a namespace. Pure."""
 
 import json
 from collections.abc import Iterable
@@ -25,21 +25,21 @@ class NodeGrants:
     host_folders: tuple[HostFolder, ...] = ()
 
     def folders(self, namespace: str) -> FolderGrant:
-        """Return what a file:// source of the namespace may be read beneath."""
+        """Return the folders beneath which file:// sources of the namespace may lie."""
         return FolderGrant(tuple(one.path for one in self.host_folders if _matches(namespace, one.namespaces)))
 
     def without_credentials(self, namespace: str, forbidden: bool) -> AmbientCredentials | AnonymousCredentials:
-        """Return who asks for a Dataset of the namespace that names no credentials; ``forbidden`` by its class."""
+        """Return the credentials for a Dataset that names none. ``forbidden``: its class forbids the node's own."""
         if forbidden:
             return AnonymousCredentials(
-                "it was asked for without credentials, and its DatasetClass does not let it use the nodes' own: name a "
+                "it has no credentials, and its DatasetClass does not allow the credentials of the nodes: name a "
                 "Secret or a ServiceAccount in source.credentials"
             )
         if _matches(namespace, self.ambient):
             return AmbientCredentials()
         return AnonymousCredentials(
-            "it was asked for without credentials: name a Secret or a ServiceAccount in source.credentials, or have "
-            f"the namespace {namespace} granted the nodes' own in the chart's value sidecar.ambientCredentials"
+            "it has no credentials: name a Secret or a ServiceAccount in source.credentials, or ask an administrator "
+            f"to add namespace {namespace} to the chart's value sidecar.ambientCredentials"
         )
 
 

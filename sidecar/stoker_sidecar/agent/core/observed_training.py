@@ -1,4 +1,4 @@
-"""What a pod does, from what is known of it on each version that it reads. Pure."""
+"""A pod's training state, from its observed reads of each version. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from stoker_tuning.vocabulary import AccessPattern, ModelFileKind, Split, Traini
 
 
 class VersionView(NamedTuple):
-    """What is known of a pod on one version. ``last``: when it read of it, in seconds."""
+    """A pod's observed use of one version. ``last``: time of its last read, in seconds."""
 
     view: WorkloadView
     only_models: bool
@@ -18,10 +18,11 @@ class VersionView(NamedTuple):
 
 @dataclass(frozen=True)
 class ObservedTraining:
-    """What a pod does, as far as its reads tell; for people, so rounded.
+    """A pod's training state, derived from its reads. Figures are rounded for display.
 
     ``epoch`` counts from 0 (None: it has not trained); ``progress`` and ``error``: shares of an epoch, the error two
     standard errors. ``model``: the model file that it loaded last, and its kind; ``model_kind``: that kind alone.
+    ``since``: when the phase began, in seconds of the monotonic clock.
     """
 
     phase: str = ""
@@ -33,10 +34,11 @@ class ObservedTraining:
     splits: tuple[str, ...] = ()
     model: str = ""
     model_kind: str = ""
+    since: float = float("-inf")
 
 
 def observed_training(versions: Sequence[VersionView]) -> ObservedTraining:
-    """Return what a pod does: on the data that it trains on, if it does, else on what it read last."""
+    """Return a pod's state on the version that it trains on; if it does not train, on the version it read last."""
     model, kind = _model(versions)
     known = [one for one in versions if one.view.phase.phase is not TrainingPhase.UNKNOWN]
     if not known:
@@ -54,11 +56,12 @@ def observed_training(versions: Sequence[VersionView]) -> ObservedTraining:
         splits=tuple(sorted({split for split, _, _ in view.splits if split is not Split.UNKNOWN})),
         model=model,
         model_kind=kind,
+        since=view.phase.since,
     )
 
 
 def _model(versions: Sequence[VersionView]) -> tuple[str, str]:
-    """Name the model file that was loaded last, and its kind; empty where none was."""
+    """Return the model file that was loaded last and its kind; both empty if none was loaded."""
     loaded = [
         (history.last, name, history.kind)
         for one in versions

@@ -1,18 +1,33 @@
-"""Which share of its time a workload waits for data, from two samples of what the node counts. Pure."""
+"""Share of time in which a workload waits for data, from two samples of the node's counters. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from stoker_api.node_workload import StallSource
+from stoker_api.node_caches.node_workload import StallSource
 
-# Shorter spans say little: delays are counted in ticks of 10 ms.
-_SHORTEST = 0.5
+# Usable span between two samples, in seconds. Delays are counted in ticks of 10 ms; a longer span means a node asleep.
+_SHORTEST, _LONGEST = 0.5, 60.0
+
+
+class StallSeconds(NamedTuple):
+    """A counter of one source: seconds ``waited``, out of seconds ``watched``; both summed over ``parts``.
+
+    Parts are the reporting ranks or the sampled consumers.
+    """
+
+    waited: float = 0.0
+    watched: float = 0.0
+    parts: int = 1
+
+
+# Counters of one pod, by source.
+PodStalls = Mapping[str, StallSeconds]
 
 
 @dataclass(frozen=True)
 class StallSample:
-    """Seconds of waiting so far, by who waits, at ``at`` seconds of the monotonic clock."""
+    """Total seconds of waiting, by waiting task or pod, at ``at`` seconds of the monotonic clock."""
 
     source: StallSource
     at: float
@@ -20,7 +35,7 @@ class StallSample:
 
 
 class FuseWaits(NamedTuple):
-    """Seconds, until ``at``, in which a version's FUSE server was asked for data and had not answered."""
+    """Seconds until ``at`` in which a version's FUSE server had unanswered read requests."""
 
     at: float
     seconds: float
@@ -28,10 +43,9 @@ class FuseWaits(NamedTuple):
 
 @dataclass(frozen=True)
 class Stall:
-    """How much of its time a workload waited for data: ``share``, 0 to 1, and what counted it.
+    """Share of its time in which a workload waited for data (``share``, 0 to 1), and the source of the figure.
 
-    ``reads``: where its consumer was looked at, how much of its time a worker waited for its reads meanwhile, as far as
-    that is known.
+    ``reads``: for a sampled consumer, the share of time in which a loader's worker waited for reads. None if unknown.
     """
 
     share: float
@@ -40,19 +54,32 @@ class Stall:
 
     @property
     def read_wait(self) -> float | None:
-        """Share of the time in which its reads waited; None: nothing tells it."""
+        """Share of the time in which reads waited; None if unknown."""
         return self.reads if self.source is StallSource.CONSUMER else self.share
 
 
 def stall_between(before: StallSample | None, after: StallSample | None) -> Stall | None:
-    """Return the stall between two samples: of those who wait, that of the one who waited longest.
+    """Return the stall between two samples: the longest wait of any task or pod.
 
-    None where the samples do not belong together: another source, a span that is too short, nobody who is in both.
+    None if the samples do not match: different sources, a span that is too short, or no common task or pod.
     """
     if before is None or after is None or before.source is not after.source or after.at - before.at < _SHORTEST:
         return None
     both = before.waited.keys() & after.waited.keys()
     waited = [after.waited[one] - before.waited[one] for one in both]
-    if not waited or min(waited) < 0:  # a counter that began anew
+    if not waited or min(waited) < 0:  # a counter that restarted
         return None
     return Stall(min(1.0, max(waited) / (after.at - before.at)), after.source)
+
+
+def with_interval(
+    totals: PodStalls, before: StallSample | None, after: StallSample, stall: Stall | None
+) -> dict[str, StallSeconds]:
+    """Add the interval between two samples, with its ``stall``, to a pod's counters."""
+    if before is None or stall is None or after.at - before.at > _LONGEST:
+        return dict(totals)
+    known, passed = totals.get(stall.source, StallSeconds()), after.at - before.at
+    return {
+        **totals,
+        stall.source: StallSeconds(known.waited + passed * stall.share, known.watched + passed),
+    }

@@ -1,1 +1,1 @@
-"""From a missing piece to its bytes on the disk."""
+"""Downloads of one version: from the source onto the disk."""

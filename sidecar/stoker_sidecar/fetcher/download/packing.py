@@ -1,7 +1,7 @@
-"""Keeps compressed copies of files in their place, where rules want it and a trial shows that it pays.
+"""Keeps compressed copies instead of files, if a rule allows it and a trial shows a gain.
 
-A file comes whole and is checked as ever; then it gets its name in the tree, or a copy is made of it and it is deleted.
-What can be read before is not changed: a copy is never made of a file that is in the tree.
+A file arrives whole and is checked. Then it gets its name in the tree, or it is compressed and deleted. Readable files
+stay unchanged: a file in the tree is never compressed.
 """
 
 import asyncio
@@ -12,14 +12,15 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stoker_sidecar.fetcher.cached_version import CachedVersion
-from stoker_sidecar.fetcher.context import DownloadContext
-from stoker_sidecar.fetcher.core.compressed_kinds import MOST_HEAD, is_compressed
-from stoker_sidecar.fetcher.core.packing_decision import (
+from stoker_sidecar.fetcher.download.context import DownloadContext
+from stoker_sidecar.fetcher.ondisk.cached_version import CachedVersion
+from stoker_sidecar.fetcher.ondisk.packing_decision import (
+    MOST_HEAD,
     SAMPLE_BYTES,
     PackingTrial,
     PackingVerdict,
     SourceMeter,
+    is_compressed,
     judge_packing,
 )
 from stoker_sidecar.fetcher.space.budget import VersionSpace
@@ -27,21 +28,22 @@ from stoker_sidecar.threads import in_thread, to_its_end
 from stoker_sidecar.version.manifest import Entry
 from stoker_sidecar.version.packed_copy import CopyOrder, write_copy
 from stoker_sidecar.version.seekable import FRAME, MOST_SIZE, FramePacker, frame_count, frame_length, unpack
-from stoker_sidecar.wire.fetcher_protocol import PACKED_BYTES, UNPACKED_BYTES, PackingKnobs
+from stoker_sidecar.wire.fetcher_hints import PackingKnobs
+from stoker_sidecar.wire.fetcher_protocol import PACKED_BYTES, UNPACKED_BYTES
 from stoker_sidecar.worker.files import publish
 
 _log = logging.getLogger(__name__)
-# A copy takes at least a block of the disk: of what has two there is little to gain.
+# A copy takes at least a block of the disk, so a file of two blocks gains little.
 _LEAST_SIZE = 8 * 1024
-# Kinds of files that are told apart, by the ends of their names; those beyond share one trial.
+# Kinds of files, by the ends of their names. Those beyond this number share one trial.
 _MOST_KINDS = 64
 _LONGEST_SUFFIX = 16
-_NOT_YET = PackingVerdict(False, "not enough files have come to tell")
+_NOT_YET = PackingVerdict(False, "too few files for a decision")
 
 
 @dataclass
 class _Kind:
-    """What is known of files of one kind. ``review``: judged anew once so many have come."""
+    """The trial of one kind of files. ``review``: the number of files at which it is judged again."""
 
     files: int = 0
     review: int = 0
@@ -51,12 +53,12 @@ class _Kind:
 
 @dataclass
 class VersionPacking:
-    """Puts the files of one version where they are kept, in the tree or as copies."""
+    """Stores the files of one version, in the tree or as compressed copies."""
 
     version: CachedVersion
     space: VersionSpace
     context: DownloadContext
-    # One copy at a time, so that versions have the node's packers in turn, whatever each one asks for.
+    # One copy at a time, so that versions take turns at the node's packers regardless of their demand.
     _turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
     _digest: str = field(init=False)
     _meter: SourceMeter | None = None
@@ -66,9 +68,9 @@ class VersionPacking:
         self._digest = self.version.paths.folder.name
 
     def wanted(self, entry: Entry) -> PackingKnobs | None:
-        """Return how a copy of a file would be made; None: it goes into the tree.
+        """Return the settings of a compressed copy. None: the file goes into the tree.
 
-        A version that fits as it is has no copies, so that pods can read it natively.
+        A version that fits uncompressed has no copies, so that pods can read it natively.
         """
         knobs = self.context.tuning.of(self._digest).of(entry.ino).packing
         if entry.ino in self.version.repairing:  # readers of the damaged one get it from the tree
@@ -82,9 +84,9 @@ class VersionPacking:
         return knobs
 
     async def keep(self, entry: Entry, source: str, target: str, knobs: PackingKnobs | None) -> int:
-        """Give a whole, checked file its name ``target``, or make a copy of it, and leave it to the caller to delete.
+        """Give a whole, checked file its name ``target``. Or make a compressed copy; the caller then deletes the file.
 
-        Return the bytes of the copy, 0 when there is none, for ``note``. ``knobs``: as ``wanted`` returned. Raises
+        Return the bytes of the copy for ``note``, or 0 without a copy. ``knobs``: as ``wanted`` returned. Raises
         DiskFull or CacheDiskFailed.
         """
         size = 0
@@ -140,7 +142,7 @@ class VersionPacking:
         return self._kinds.setdefault(key, _Kind())
 
     async def _copy(self, entry: Entry, source: Path, knobs: PackingKnobs) -> int:
-        """Make the copy; return its size, 0 when there is none."""
+        """Make the copy. Return its size, or 0 without a copy."""
         ended = threading.Event()
         order = CopyOrder(knobs.level, knobs.least_ratio, ended.is_set)
         target = Path(self.version.paths.packed_copy(entry.ino))

@@ -1,6 +1,6 @@
-"""Puts what sources send into the files of one version.
+"""Writes bytes from sources into the files of one version.
 
-Small files whole, large ones chunk by chunk, and checks them.
+Writes small files whole and large ones chunk by chunk, and checks them.
 """
 
 import asyncio
@@ -8,27 +8,25 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stoker_sidecar.errors import CacheDiskFailed, CorruptBody, InternalError
-from stoker_sidecar.fetcher.cached_version import CachedVersion, State
-from stoker_sidecar.fetcher.context import DownloadContext
-from stoker_sidecar.fetcher.core.read_through import Transients
-from stoker_sidecar.fetcher.download.front_digests import FrontDigests
+from stoker_sidecar.errors import CacheDiskFailed, CorruptBody
+from stoker_sidecar.fetcher.download.context import DownloadContext
+from stoker_sidecar.fetcher.download.core.read_through import Transients, room_to_pass
 from stoker_sidecar.fetcher.download.packing import VersionPacking
-from stoker_sidecar.fetcher.download.parts import PartFile, chunk_span, new_part, temporary_name
-from stoker_sidecar.fetcher.download.pipeline import Slot
-from stoker_sidecar.fetcher.download.proofs import Proofs
+from stoker_sidecar.fetcher.download.proofs import PartChecks, Proofs
+from stoker_sidecar.fetcher.ondisk.cached_version import CachedVersion
+from stoker_sidecar.fetcher.ondisk.file_states import State
+from stoker_sidecar.fetcher.ondisk.file_sums import note_arrival
+from stoker_sidecar.fetcher.ondisk.parts import PartFile, chunk_span, new_part, temporary_name
+from stoker_sidecar.fetcher.ondisk.telemetry import NewBytes
+from stoker_sidecar.fetcher.sources.pipeline import Slot
 from stoker_sidecar.fetcher.space.budget import VersionSpace
-from stoker_sidecar.fetcher.telemetry import NewBytes
+from stoker_sidecar.fetcher.space.cache_disk import LEAST_ROOM
 from stoker_sidecar.linux.files import is_there
-from stoker_sidecar.store.core.object_checksum import CRC64NVME, Checksum, check
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.manifest import Entry
-from stoker_sidecar.wire.fetcher_protocol import PEER_WRONG
-from stoker_sidecar.worker.files import file_digest
-from stoker_sidecar.worker.progress import Arrived
-from stoker_sidecar.worker.transfer import Fetched, Piece, remove_quietly
+from stoker_sidecar.worker.transfer import Arrived, Fetched, Piece, remove_quietly
 
-# Is told which part has the bytes of a chunk, and how many of them from the chunk's start.
+# Receives the part with the bytes of a chunk, and their number from the chunk's start.
 ArrivedInPart = Callable[[PartFile, int], None]
 
 
@@ -36,7 +34,7 @@ ArrivedInPart = Callable[[PartFile, int], None]
 class PieceWriter:
     """Writes the pieces of one version to the disk, and gives whole files their names.
 
-    It decides nothing about what is fetched.
+    It makes no decisions about fetches.
     """
 
     version: CachedVersion
@@ -45,7 +43,7 @@ class PieceWriter:
     transients: Transients = field(init=False)
     packing: VersionPacking = field(init=False)
     proofs: Proofs = field(init=False)
-    _fronts: FrontDigests = field(default_factory=FrontDigests)
+    checks: PartChecks = field(init=False)
     _tree: str = field(init=False)
     _parts: str = field(init=False)
 
@@ -54,6 +52,7 @@ class PieceWriter:
         self.transients = Transients(self.context.settings.transient_limit)
         self.packing = VersionPacking(self.version, self.space, self.context)
         self.proofs = Proofs(self.version, self.context)
+        self.checks = PartChecks(self.version, self.context, self.proofs)
 
     async def whole(self, entry: Entry, *, kept: bool, slot: Slot) -> None:
         """Bring a small file: into the tree when ``kept``, else as a part that holds it for a while.
@@ -79,7 +78,7 @@ class PieceWriter:
             self._hold(PartFile(Path(temporary), entry.ino, entry.size, bytearray(b"\1"), kept=False))
 
     def target(self, entry: Entry) -> str:
-        """Return where a whole file lies: a string, since to make a Path takes 10 us, of each cold file."""
+        """Return the path of a whole file. A string, since a Path takes 10 us for each cold file."""
         return f"{self._tree}/{self.version.manifest.path_of(entry)}"
 
     async def chunk(
@@ -90,42 +89,34 @@ class PieceWriter:
         admits: bool,
         slot: Slot,
         arrived: ArrivedInPart,
-        ahead: Callable[[], int],
     ) -> None:
         """Bring a piece of a large file. Raises SidecarError.
 
-        ``admits``: it may be kept, should its part have been dropped. ``arrived``: told how far it has come. ``ahead``:
-        asked, when it is its turn, for how many bytes behind it are wanted next.
+        ``admits``: it may be kept if its part was dropped. ``arrived``: receives the progress.
         """
-        if self.version.states[entry.ino] == State.HERE:  # other nodes gave the rest meanwhile, and it is proven
+        if self.version.states[entry.ino] == State.HERE:  # peers gave the rest, and it is proven
             return
         part = self.version.parts.get(entry.ino) or self.new_part(entry, kept=admits)
         await self._take_back(part, chunk)
         if not part.chunks[chunk]:
             offset, length = chunk_span(entry.size, chunk)
-            piece = self._piece(entry, str(part.path))._replace(offset=offset, length=length)
-            fetched = await self._get_chunk(piece, part, slot, arrived, ahead)
+            piece = self.whole_piece(entry, str(part.path))._replace(offset=offset, length=length)
+            fetched = await self._get_chunk(piece, part, slot, arrived)
             part.etag_may_be_md5 = fetched.etag_may_be_md5
             part.sums[chunk] = bytes.fromhex(fetched.crc64nvme)
-            self._compare(part, chunk)
+            await self.checks.compare(part, chunk)
             if part.kept:
                 await in_thread(part.mark, chunk)
             else:
                 part.mark(chunk)
             self.version.arrivals.came()
 
-    async def read_ahead(self, entry: Entry) -> None:
-        """Read what is here of a file of which other nodes give pieces, so that it is soon proven once it is whole."""
-        part, proof = self.version.parts.get(entry.ino), await self.proofs.of(entry)
-        if part is not None and part.held and proof is not None and proof.algorithm != CRC64NVME:
-            await self._fronts.advance(part, proof.algorithm)
-
     async def settle(self, entry: Entry) -> bool:
-        """Move a part that has all of its chunks into the tree, after one has come.
+        """Move a part with all its chunks into the tree.
 
-        Return whether it is only read through.
+        Return True if it is only read through.
 
-        Raises CorruptBody, and then none is left.
+        Raises CorruptBody after it deletes the part.
         """
         part = self.version.parts.get(entry.ino)
         if part is None:
@@ -137,39 +128,62 @@ class PieceWriter:
         return not part.kept
 
     async def _take_back(self, part: PartFile, chunk: int) -> None:
-        """Have no other node's word of a chunk stand, nor its bytes come any more: the source is asked for it."""
+        """Withdraw a chunk of another node and cancel its transfer, because the source is asked for it."""
         part.take_back(chunk)
         if (incoming := part.incoming.get(chunk)) is not None:
             incoming.cancel()
-            await asyncio.wait([incoming])  # for a write to the disk at most
+            await asyncio.wait([incoming])  # at most for one write to the disk
             part.take_back(chunk)
 
-    def _compare(self, part: PartFile, chunk: int) -> None:
-        """Find out who gave a wrong chunk, once it is known what is right."""
-        givers = self.context.givers
-        for giver, passed_on in part.found_wrong(chunk):
-            (givers.passed_on_wrong_piece if passed_on else givers.gave_wrong_piece)(giver)
-            self.context.telemetry.add(PEER_WRONG)
-
     def new_part(self, entry: Entry, *, kept: bool) -> PartFile:
-        """Begin a part, where the chunks of a large file go. Raises DiskFull or CacheDiskFailed."""
+        """Begin a part for the chunks of a large file. Raises DiskFull or CacheDiskFailed."""
         part = new_part(self._folder(kept=kept), entry.ino, entry.size, kept=kept)
         self.version.add_part(part)
         return part
 
     def drop_surplus(self, busy: Collection[int]) -> None:
-        """Drop what was read through and is beyond the limit; not the parts of inodes in ``busy``.
+        """Drop read-through files beyond the limit, the room or the inodes of the disk; not those in ``busy``.
 
         Blocks for a moment.
         """
-        for ino in self.transients.surplus(busy):
+        self._drop_down_to(0 if self.space.disk.is_short_of_inodes() else self._room_to_pass(), busy)
+
+    def drop_all_passing(self, busy: Collection[int]) -> None:
+        """Drop all read-through files, since the disk is full; not those in ``busy``.
+
+        The last used one goes only if it is the only one.
+
+        Blocks for a moment.
+        """
+        last = self.transients.last_resort(busy)
+        self._drop_down_to(0, busy)
+        for ino in last:
+            self.drop(self.version.parts[ino])
+        self.space.disk.forget()
+
+    def has_outgrown(self, part: PartFile) -> bool:
+        """Return True if a read-through part exceeds the limit of all such files."""
+        return not part.kept and part.bytes_here >= min(self.transients.limit, self._room_to_pass())
+
+    def fills_disk(self, part: PartFile, on_their_way: int) -> bool:
+        """Return True if a read-through part and its bytes on their way take the room of all such files."""
+        return not part.kept and part.bytes_here + on_their_way >= self._room_to_pass()
+
+    def _room_to_pass(self) -> int:
+        disk, held = self.space.disk, self.transients.total
+        if disk.available() < self.transients.limit + LEAST_ROOM:
+            disk.forget()  # the cached figure may be outdated
+        return room_to_pass(disk.available(), held)
+
+    def _drop_down_to(self, room: int, busy: Collection[int]) -> None:
+        for ino in self.transients.surplus(busy, room):
             self.drop(self.version.parts[ino])
 
     def drop(self, part: PartFile) -> None:
-        """Drop what was read through, or cannot be gone on with. Blocks for a moment."""
+        """Drop a part that is read through or unusable. Blocks for a moment."""
         if self.version.parts.get(part.ino) is part:
             self.transients.release(part.ino)
-            self._fronts.forget(part.ino)
+            self.checks.fronts.forget(part.ino)
         self.version.remove_part(part)
         part.drop()
 
@@ -184,12 +198,10 @@ class PieceWriter:
         )
         fetched = await self._get(piece, slot, NewBytes(self._arrived).come_to)
         if fetched.md5:
-            self._judge(piece.key, entry.etag, fetched.md5)
+            self.checks.judge(piece.key, entry.etag, fetched.md5)
         return fetched.published
 
-    async def _get_chunk(
-        self, piece: Piece, part: PartFile, slot: Slot, arrived: ArrivedInPart, ahead: Callable[[], int]
-    ) -> Fetched:
+    async def _get_chunk(self, piece: Piece, part: PartFile, slot: Slot, arrived: ArrivedInPart) -> Fetched:
         counted = NewBytes(self._arrived)
 
         def told(here: int) -> None:
@@ -198,9 +210,9 @@ class PieceWriter:
 
         try:
             async with slot:
-                return await self._ask(piece._replace(ahead=ahead()), told)
+                return await self.context.source.fetch(piece, told)
         except CacheDiskFailed:
-            if not is_there(part.path):  # someone deleted it: the next attempt begins anew
+            if not is_there(part.path):  # a user deleted it: the next attempt starts over
                 self.drop(part)
             raise
 
@@ -208,7 +220,8 @@ class PieceWriter:
         self.context.telemetry.arrived(size)
         self.context.settings.pipeline.arrived(size)
 
-    def _piece(self, entry: Entry, into: str) -> Piece:
+    def whole_piece(self, entry: Entry, into: str = "") -> Piece:
+        """Return a piece with the whole object, for the file ``into``."""
         key = self.version.manifest.path_of(entry)
         return Piece(
             key, entry.etag, entry.version_id, 0, entry.size, into, "", entry.size, entry.mtime_ns, hashing=False
@@ -216,13 +229,7 @@ class PieceWriter:
 
     async def _get(self, piece: Piece, slot: Slot, arrived: Arrived) -> Fetched:
         async with slot:
-            return await self._ask(piece, arrived)
-
-    async def _ask(self, piece: Piece, arrived: Arrived) -> Fetched:
-        for source in self.context.sources:
-            if (fetched := await source.fetch(piece, arrived)) is not None:
-                return fetched
-        raise InternalError(f"no source has {piece.key}")
+            return await self.context.source.fetch(piece, arrived)
 
     def _folder(self, *, kept: bool) -> Path:
         return self.version.paths.parts if kept else self.space.transient_folder()
@@ -232,18 +239,21 @@ class PieceWriter:
         part.promoting = True
         try:
             if not part.held:
-                await in_thread(self._check_part, entry, part, await self.proofs.stated(entry))
-            elif not await self._prove(entry, part):
-                part.doubt(self.context.givers.most_suspect([part.given[chunk][0] for chunk in part.held]))
+                await self.checks.check_from_source(entry, part)
+            elif not await self.checks.prove(entry, part):
+                await self.checks.doubt(part)
                 return
-            if not part.complete:  # a reader asked for what was held: it comes from the source now
+            if not part.complete:  # a reader requested a held chunk, which now comes from the source
                 return
             for chunk in tuple(part.replaced):
-                self._compare(part, chunk)
+                await self.checks.compare(part, chunk)
+            # Before the file has its name: from then on, nothing may wait until it is noted as here.
+            if (arrived := part.crc64nvme()) is not None:
+                await in_thread(note_arrival, self.version.paths, entry.ino, arrived)
             target, knobs = str(self.version.tree_path(entry)), self.packing.wanted(entry)
             size = await self.packing.keep(entry, str(part.path), target, knobs)
         except CorruptBody:
-            self._fronts.forget(entry.ino)
+            self.checks.fronts.forget(entry.ino)
             self.proofs.forget(entry)
             self.version.remove_part(part)
             await in_thread(part.drop)
@@ -251,29 +261,12 @@ class PieceWriter:
         finally:
             part.promoting = False
         self.version.remove_part(part)
-        self._fronts.forget(entry.ino)
+        self.checks.fronts.forget(entry.ino)
         await self.note(entry, size)
         await in_thread(part.drop)
 
-    async def _prove(self, entry: Entry, part: PartFile) -> bool:
-        """Tell whether a file of which other nodes gave pieces is what the source says: strictly, unlike its own."""
-        proof = await self.proofs.of(entry)
-        if proof is None:
-            return False
-        arrived = part.crc64nvme() if proof.algorithm == CRC64NVME else None
-        return proof.value == (arrived or await self._fronts.of(part, proof.algorithm))
-
-    def _check_part(self, entry: Entry, part: PartFile, stated: Checksum | None) -> None:
-        """Check it, in a thread. Raises CorruptBody."""
-        target = self.version.tree_path(entry)
-        if stated is not None:
-            arrived = part.crc64nvme() if stated.algorithm == CRC64NVME else None
-            check(target.name, stated, arrived or file_digest(part.path, stated.algorithm))
-        elif part.etag_may_be_md5 and self.version.trust.worth_hashing(entry.etag):
-            self._judge(target.name, entry.etag, file_digest(part.path, "md5").hex())
-
     async def note(self, entry: Entry, size: int) -> None:
-        """Note that a file is whole here; ``size``: of its compressed copy, where that is kept in its place."""
+        """Note that a file is whole here. ``size``: of its compressed copy, if that replaces it."""
         self.proofs.forget(entry)
         await self.packing.note(entry, size)
         self.version.arrivals.came()
@@ -281,18 +274,7 @@ class PieceWriter:
             self.context.changed()
 
     def _hold(self, part: PartFile) -> None:
-        """Keep what was read through until ``drop_surplus`` lets go of it."""
+        """Keep a read-through part until ``drop_surplus`` drops it."""
         if self.version.parts.get(part.ino) is None:
             self.version.add_part(part)
         self.transients.hold(part.ino, part.bytes_here, part.size)
-
-    def _judge(self, path: str, etag: str, md5: str) -> None:
-        """Compare a MD5 with the ETag, perhaps in a thread.
-
-        ``trust`` is replaced whole, and a lost observation is made again.
-        """
-        keep, self.version.trust = self.version.trust.judge(etag, md5)
-        if not keep:
-            raise CorruptBody(
-                f"{path}: the body's MD5 is {md5} where the listing says {etag}: it was spoilt on the way"
-            )

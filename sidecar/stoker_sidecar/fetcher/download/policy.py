@@ -1,61 +1,50 @@
-"""What is decided about the downloads of one version, beside their order.
+"""One download of a version, and the pieces that are fetched ahead of readers."""
 
-What is fetched ahead of readers, who shares a download, and what makes room for a file that does not fit.
-"""
-
-from collections.abc import Callable, Container, Iterator
+import asyncio
+from collections.abc import Callable, Container, Coroutine, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from stoker_sidecar.fetcher.cached_version import CachedVersion
-from stoker_sidecar.fetcher.core.readahead import MOST_FILES, Readahead, Scatter, weight
-from stoker_sidecar.fetcher.download.parts import CHUNK, chunk_count, is_whole
-from stoker_sidecar.fetcher.space.budget import VersionSpace
+from stoker_sidecar.fetcher.ondisk.cached_version import CachedVersion
+from stoker_sidecar.fetcher.ondisk.parts import CHUNK, PartFile, chunk_count, is_whole
+from stoker_sidecar.fetcher.sources.core.readahead import MOST_FILES, Readahead, Scatter, weight
+from stoker_sidecar.fetcher.sources.pipeline import Slot
 from stoker_sidecar.version.manifest import Entry
-from stoker_sidecar.wire.fetcher_protocol import FileKnobs
+from stoker_sidecar.wire.fetcher_hints import FileKnobs
 
-# Inode and number of the chunk: whoever asks for a piece under the same key shares its download.
+
+@dataclass(eq=False)
+class Download:
+    """A running download of one piece.
+
+    ``ahead``: its bytes, if no reader had asked for it; ``guess``: its weight to the prefetcher.
+
+    ``reserved``: bytes of a small file that is to stay; ``reached``: offset up to which its bytes are readable, in the
+    part ``into``. ``is_stuck``: its last attempt found the disk full, and no new attempt has begun.
+    """
+
+    slot: Slot
+    ahead: int = 0
+    guess: int = 0
+    reserved: int = 0
+    reached: int = 0
+    into: PartFile | None = None
+    is_stuck: bool = False
+    task: "asyncio.Task[None]" = field(init=False)
+    moved: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+Action = Callable[[Download], Coroutine[None, None, None]]
+
+
+# Inode and number of the chunk. All requests for a piece share one download.
 DownloadKey = tuple[int, int]
 
 
-class DownloadPolicy(Protocol):
-    """The decisions for one version that benchmarks make in another way, to show what the product's are worth."""
-
-    def key(self, ino: int, chunk: int) -> DownloadKey:
-        """Return the key under which a piece is downloaded."""
-
-    def make_room(self, size: int) -> bool:
-        """Make room for a small file that a reader waits for and that does not fit; return whether it fits now."""
-
-    def stays(self, ino: int) -> None:
-        """Take note of a small file that has come and stays."""
-
-
-PolicyFactory = Callable[[CachedVersion, VersionSpace], DownloadPolicy]
-
-
-class KeepWhatCame:
-    """The product's policy: one download a piece whoever asks, and what came first stays (ADR 7)."""
-
-    def __init__(self, version: CachedVersion, space: VersionSpace) -> None:
-        """Need nothing of the version: a policy that evicts would."""
-
-    def key(self, ino: int, chunk: int) -> DownloadKey:
-        """Return the same key for all askers of a piece."""
-        return ino, chunk
-
-    def make_room(self, size: int) -> bool:
-        """Make none."""
-        return False
-
-    def stays(self, ino: int) -> None:
-        """Take no note."""
-
-
 class Guess(NamedTuple):
-    """A piece to start before anyone asks.
+    """A piece to start before a reader requests it.
 
-    ``weight``: what it counts for, to be said again when it has landed; 0: nothing.
+    ``weight``: its weight in ``Scatter``, reported again when it lands; 0: none.
     """
 
     entry: Entry
@@ -64,9 +53,9 @@ class Guess(NamedTuple):
 
 
 def chunks_ahead(knobs: FileKnobs, budget: int) -> int | None:
-    """Return how many chunks are to be ahead of a reader of a large file; None: as its reads have it. Pure.
+    """Return the number of chunks ahead of a reader of a large file; None: its reads decide. Pure.
 
-    ``budget``: bytes ahead of all readers of the node, of which nobody gets more.
+    ``budget``: bytes ahead of all readers of the node, and the limit of each.
     """
     wanted = -(-knobs.ahead_bytes // CHUNK) if knobs.ahead_bytes is not None else None
     if knobs.streams is not None:  # the reader's own request is one of them
@@ -93,9 +82,9 @@ class Prefetcher:
     def missed(
         self, entry: Entry, chunks: range, on_their_way: Container[DownloadKey], knobs: FileKnobs
     ) -> Iterator[Guess]:
-        """Yield what to start after a reader asked for these pieces of a file that was not whole here.
+        """Yield pieces to start after a reader requested these pieces of an incomplete file.
 
-        Each is to be started before the next one is asked for; a weighted one that may not stay ends the iteration.
+        Start each piece before you request the next one. A weighted piece that may not stay ends the iteration.
         """
         if not is_whole(entry.size):
             ahead = chunks_ahead(knobs, self.budget)
@@ -109,17 +98,18 @@ class Prefetcher:
             yield from self._scattered(entry, on_their_way)
 
     def landed(self, weight: int, *, here: bool) -> None:
-        """Take note of the end of a weighted guess, and whether it came."""
+        """Note the end of a weighted guess, and whether it succeeded."""
         self._scatter.landed(weight, here=here)
 
     def _following(self, entry: Entry, most: int) -> Iterator[Guess]:
         """Yield the next missing small files of the same folder.
 
-        What is more than the budget would push out what is nearer to the reader: many files only as far as they fit.
+        Files beyond the budget would push out files that the reader needs sooner. So a long list ends at half the
+        budget.
         """
         ino, size = entry.ino, 0
         for number in range(most):
-            following = self.version.manifest.entry(ino) if (ino := self.version.missing(ino)) > 0 else None
+            following = self.version.manifest.entry(ino) if (ino := self.version.states.missing(ino)) > 0 else None
             if following is None or following.parent != entry.parent or not is_whole(following.size):
                 return
             size += following.size
@@ -142,7 +132,7 @@ class Prefetcher:
 
     def _next(self, ino: int, folder: int, on_their_way: Container[DownloadKey]) -> Entry | None:
         """Return the next small file of the folder behind ``ino`` that is missing and not on its way."""
-        while (ino := self.version.missing(ino)) > 0 and (ino, 0) in on_their_way:
+        while (ino := self.version.states.missing(ino)) > 0 and (ino, 0) in on_their_way:
             pass
         entry = self.version.manifest.entry(ino) if ino > 0 else None
         return entry if entry is not None and entry.parent == folder and is_whole(entry.size) else None

@@ -1,1 +1,1 @@
-"""What the cache folders hold, and what leaves them."""
+"""Space on the cache disks: quotas, eviction and folders."""

@@ -1,4 +1,4 @@
-"""Shares the room of the cache folders between datasets: what each takes and still needs, and who gives way to whom."""
+"""Shares the room of the cache folders between datasets: their use, their need, and which one is evicted for which."""
 
 import asyncio
 import time
@@ -9,16 +9,16 @@ from pathlib import Path
 
 from stoker_api.meta import format_bytes
 from stoker_api.names import Reason
-from stoker_api.node_dataset import NodeDataset
-from stoker_sidecar.fetcher.cached_version import CachedVersion
-from stoker_sidecar.fetcher.core.packing_decision import Shortage
-from stoker_sidecar.fetcher.core.room import Asker, Idle, Room, may_return, victims
+from stoker_api.node_caches.node_dataset import NodeDataset
+from stoker_sidecar.fetcher.ondisk.cached_version import CachedVersion
+from stoker_sidecar.fetcher.ondisk.packing_decision import Shortage
+from stoker_sidecar.fetcher.ondisk.telemetry import Notices
 from stoker_sidecar.fetcher.space.cache_disk import CacheDisk
 from stoker_sidecar.fetcher.space.folders import CacheDisks
-from stoker_sidecar.fetcher.telemetry import Notices
+from stoker_sidecar.fetcher.space.room import Asker, Idle, Room, may_return, victims
 from stoker_sidecar.version.layout import DatasetPaths
 
-# Seconds until the asker goes on without: the dataset may be busy with a slow disk.
+# Seconds until the requester continues without an answer: the dataset may be busy with a slow disk.
 _PATIENCE = 60.0
 
 
@@ -42,7 +42,7 @@ class LastUse:
             self.evicted = self._home().evicted.read_text()
 
     def use(self) -> None:
-        """Note that it is read or mounted now; quick, on the disk at the next ``save``."""
+        """Note that it is read or mounted now. Fast; the next ``save`` writes it to the disk."""
         self._touch = True
 
     def save(self) -> None:
@@ -62,7 +62,7 @@ class LastUse:
             return 0.0
 
     def drop(self, why: str) -> None:
-        """Note that it is dropped from this disk. Blocks for a moment. Raises OSError."""
+        """Note that it was evicted from this disk. Blocks for a moment. Raises OSError."""
         self.evicted = why
         self._home().evicted.write_text(why)
 
@@ -70,7 +70,7 @@ class LastUse:
         """Note that it may be warmed again. Blocks for a moment."""
         if self.evicted:
             self.evicted = ""
-            with suppress(OSError):  # at worst it waits once more after a restart, until it is used
+            with suppress(OSError):  # at worst it waits again after a restart, until it is used
                 self._home().evicted.unlink(missing_ok=True)
 
     def _home(self) -> DatasetPaths:
@@ -81,7 +81,7 @@ class LastUse:
 class EvictionRequest:
     """A request that a dataset drop one of its versions.
 
-    Asked for by another, done by its own loop, so that the two never cross.
+    Another dataset makes the request, and the loop of this dataset performs it, so that the two never conflict.
 
     ``why``: a sentence for people.
     """
@@ -95,7 +95,7 @@ class EvictionRequest:
         self._settle(True)
 
     def refuse(self) -> None:
-        """Answer that it is in use, or gone already."""
+        """Answer that it is in use, or already gone."""
         self._settle(False)
 
     async def outcome(self) -> bool:
@@ -112,10 +112,10 @@ class EvictionRequest:
 
 
 class SpaceBudget:
-    """What one dataset takes of the cache folders: it reckons, and leaves all work on the disk to others.
+    """The use of the cache folders by one dataset. It only computes, and does no work on the disk.
 
-    ``config`` and ``held`` (digests that pods of this node have mounted) are as the operator and the agent said last;
-    ``versions``: those that are open, by digest. ``wake`` is called when the dataset is asked to drop something.
+    ``config`` and ``held`` (digests that pods of this node have mounted) are the latest from the operator and the
+    agent. ``versions``: the open ones, by digest. ``wake`` is called when the dataset is asked to drop something.
     """
 
     def __init__(self, config: NodeDataset, folders: CacheDisks, wake: Callable[[], None]) -> None:
@@ -126,7 +126,7 @@ class SpaceBudget:
         self._folders = folders
         self._wake = wake
         self._request: EvictionRequest | None = None
-        self.asked = asyncio.Event()  # set while there is such a request
+        self.asked = asyncio.Event()  # set while a request waits
 
     @property
     def used_bytes(self) -> int:
@@ -134,7 +134,7 @@ class SpaceBudget:
         return sum(version.kept_bytes for version in self.versions.values())
 
     def room(self, disk: CacheDisk) -> Room:
-        """Return what the dataset may still put on this folder."""
+        """Return the dataset's room in this folder."""
         used = reserved = 0
         for version in self.versions.values():  # one loop, and no generators: it is asked for several times a file
             used += version.kept_bytes
@@ -165,7 +165,7 @@ class SpaceBudget:
         return self.need(version) if self.disk_of(version) is disk else 0
 
     def may_warm(self, version: CachedVersion, promised: int) -> bool:
-        """Tell whether it may be warmed: what was dropped waits until it is used, or drives nothing out.
+        """Return True if it may be warmed. An evicted dataset waits until it is used, or fits without evictions.
 
         ``promised``: bytes that other datasets are still going to fetch onto the same folder.
         """
@@ -181,7 +181,7 @@ class SpaceBudget:
         return self._folders.disk_of(version.paths)
 
     def idle_on(self, disk: CacheDisk) -> Iterator[Idle]:
-        """Yield the open versions on a folder as candidates for eviction; those in use are among them, and say so."""
+        """Yield the open versions on a folder as candidates for eviction. Versions in use are included and marked."""
         used_at, versions = self.last_use.used_at(), dict(self.versions)
         for digest, version in versions.items():
             if self.disk_of(version) is not disk:
@@ -199,9 +199,9 @@ class SpaceBudget:
             )
 
     async def ask_to_drop(self, digest: str, why: str) -> bool:
-        """Have a version dropped to make room, once its own dataset's work allows it; return whether it was.
+        """Ask the dataset to drop a version, which its loop does. Return True if it was dropped.
 
-        It is not when a pod uses it by then.
+        False if a pod uses it by then.
         """
         self._request = request = EvictionRequest(digest, why)
         self.asked.set()
@@ -209,9 +209,9 @@ class SpaceBudget:
         return await request.outcome()
 
     def take_request(self) -> EvictionRequest | None:
-        """Return the version that the dataset was asked to drop and that is not in use, for the caller to drop.
+        """Return the version that the dataset was asked to drop, for the caller to drop.
 
-        None when there is none such.
+        None without a request, or if the version is in use.
         """
         request, self._request = self._request, None
         self.asked.clear()
@@ -229,7 +229,7 @@ class SpaceBudget:
         return self.room(disk).free
 
     def _is_held(self, digest: str) -> bool:
-        """Tell whether pods use it. What is mounted of a dataset may be read through its current version, too."""
+        """Return True if pods use it. A mount of a dataset may read through its current version, too."""
         if digest == self.config.version:
             return bool(self.held)
         return digest in self.held or any(digest == older.version for older in self.config.older)
@@ -237,7 +237,7 @@ class SpaceBudget:
 
 @dataclass(frozen=True)
 class VersionSpace:
-    """Where the files of one version go: what downloads ask of the disk."""
+    """The place for the files of one version: disk queries of its downloads."""
 
     budget: SpaceBudget
     folders: CacheDisks
@@ -245,23 +245,23 @@ class VersionSpace:
     disk: CacheDisk
 
     def room(self) -> Room:
-        """Return what may still be put beside the version."""
+        """Return the room for more files of the version."""
         return self.budget.room(self.disk)
 
     def shortage(self, source_speed: float) -> Shortage:
-        """Return how far the version is from fitting as it is, without compressed copies."""
+        """Return the shortage of room for the version without compressed copies."""
         version, quota = self.version, self.budget.config.quota_bytes
         kept = version.kept_bytes + version.shared_bytes
         room = kept + max(0, self.room().free)
         return Shortage(version.manifest.info.bytes, room if quota is None else min(room, quota), source_speed)
 
     def transient_folder(self) -> Path:
-        """Return where files lie that are read through and not kept."""
+        """Return the folder for files that are read through."""
         return self.folders.transient_folder(self.version.paths)
 
 
 class Evictor:
-    """Settles between the datasets of a node who has room; of each it knows the budget alone."""
+    """Decides between the datasets of a node which one gets room. It sees only their budgets."""
 
     def __init__(self, notices: Notices) -> None:
         self._notices = notices
@@ -269,7 +269,7 @@ class Evictor:
         self._evicting = asyncio.Lock()  # one asker at a time, so that two do not both count on the same room
 
     def add(self, budget: SpaceBudget) -> None:
-        """Take up a dataset."""
+        """Add a dataset."""
         self._budgets[budget.config.uid] = budget
 
     def remove(self, uid: str) -> None:
@@ -298,7 +298,11 @@ class Evictor:
 def _sentence(dropped: SpaceBudget, asker: SpaceBudget, victim: Idle) -> str:
     of = "" if victim.current else f"version {victim.digest[:12]} of "
     cause = "which pods of this node use" if asker.held else f"which has priority {asker.config.priority}"
-    back = "; it is fetched again when a pod uses it here, or when it fits beside the others" if victim.current else ""
+    back = (
+        "; it is fetched again when a pod uses it here, or when it fits next to the other Datasets"
+        if victim.current
+        else ""
+    )
     return (
         f"{of}{dropped.config.namespace}/{dropped.config.name} ({format_bytes(victim.size)}) "
         f"was dropped from this node to make room for {asker.config.namespace}/{asker.config.name}, {cause}{back}"

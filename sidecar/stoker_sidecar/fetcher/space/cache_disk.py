@@ -1,8 +1,8 @@
-"""One cache folder as a whole: free space, health, sync, deletion at leisure, and what an unclean stop leaves."""
+"""One cache folder: free space, health, sync, background deletion, and recovery after an unclean stop."""
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from errno import EIO, ENODEV
@@ -11,23 +11,31 @@ from pathlib import Path
 from uuid import uuid4
 
 from stoker_sidecar.errors import DiskFull
-from stoker_sidecar.linux.files import FULL
+from stoker_sidecar.fetcher.ondisk.recovery.quarantine import set_aside
+from stoker_sidecar.linux.boot import boot_id
+from stoker_sidecar.linux.files import FULL, is_there
 from stoker_sidecar.version.layout import CachePaths, VersionPaths
-from stoker_sidecar.wire.disk_floor import NOTHING, DiskFloor, DiskSpace
+from stoker_sidecar.wire.config.disk_floor import NOTHING, DiskFloor, DiskSpace
 
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+# Bytes of a disk that passing copies leave free: the chunk of one reader, and the one behind it.
+LEAST_ROOM = 16 * 1024**2
+_LEAST_INODES = 16  # that they leave free: for downloads in flight
+
 _PROBE_BYTES = 4096
-# Below the folder of datasets: lists of files that were being made or fetched, none of which is gone on with.
+# Leftover lists of files below the folder of datasets. They are never continued.
 _UNFINISHED_LISTS = "*/manifest.*"
-# Bytes. No dataset can be read without its list of files, and a disk that others fill is no reason against a small one.
+# Bytes. A dataset is unreadable without its list of files, so a small list is written even to a full disk.
 _SMALL_LIST = 4 * 1024**2
-# What people can do about a disk that has reached its floor.
+# Seconds for which the kernel's figures of a disk are cached: normally, and below this number of bytes for files that
+# stay.
+_FRESH, _FRESH_WHEN_TIGHT, _TIGHT = 1.0, 0.02, 256 * 1024**2
+# Advice for users about a disk at its floor.
 MORE_BYTES = "free space, set cache.quota, or lower the chart's sidecar.floor.bytes"
 MORE_INODES = "delete small files, make the file system with more inodes, or lower the chart's sidecar.floor.inodes"
 
 
 def space_of(folder: Path) -> DiskSpace:
-    """Return what its file system has left, and has in all. Raises OSError."""
+    """Return the free and total space of its file system. Raises OSError."""
     found = os.statvfs(folder)
     block = found.f_frsize
     return DiskSpace(found.f_bavail * block, found.f_blocks * block, found.f_favail, found.f_files)
@@ -35,7 +43,7 @@ def space_of(folder: Path) -> DiskSpace:
 
 @dataclass(eq=False)
 class CacheDisk:
-    """One cache folder as a whole, of whose disk ``floor`` is left free.
+    """One cache folder. ``floor`` of its disk is left free.
 
     ``clock``: monotonic seconds. ``trouble``: why it is out of service, a sentence; empty while it is in service.
     """
@@ -53,17 +61,17 @@ class CacheDisk:
     _mounted: bool = False
 
     def free(self) -> int:
-        """Return the bytes that files may take that are to stay; none while there is no inode for them."""
+        """Return the free bytes for files that stay; 0 without a free inode."""
         self._ask()
         return self._free
 
     def free_inodes(self) -> int:
-        """Return how many files there may be more that are to stay."""
+        """Return the number of further files that may stay."""
         self._ask()
         return self._free_inodes
 
     def check_room_for_list(self, what: str, need: int) -> None:
-        """Raise DiskFull unless a list of files fits that takes ``need`` more bytes; a small one always does.
+        """Raise DiskFull if a list of files needs ``need`` more bytes and does not fit. A small list always fits.
 
         ``what``: the sentence's subject.
         """
@@ -77,20 +85,25 @@ class CacheDisk:
             raise DiskFull(f"{what} is not written: the cache disk has too little space left; {MORE_BYTES}")
 
     def available(self) -> int:
-        """Return the bytes that the file system has left; asked of the kernel once a second at most.
+        """Return the free bytes of the file system, at most a second old.
 
-        0 when it does not say.
+        0 if they are unknown.
         """
         self._ask()
         return self._space.available
 
+    def is_short_of_inodes(self) -> bool:
+        """Return True if the file system has hardly any inodes left."""
+        self._ask()
+        return self._space.inodes_total > 0 and self._space.inodes_available < _LEAST_INODES
+
     def forget(self) -> None:
-        """Ask the kernel anew next time: much has changed."""
+        """Query the kernel again next time, after a large change."""
         self._asked = float("-inf")
 
     def _ask(self) -> None:
         now = self.clock()
-        if now - self._asked < 1.0:
+        if now - self._asked < (_FRESH if self._free >= _TIGHT else _FRESH_WHEN_TIGHT):
             return
         self._asked = now
         try:
@@ -101,23 +114,25 @@ class CacheDisk:
         self._free, self._free_inodes = self.floor.bytes_left(self._space), self.floor.inodes_left(self._space)
 
     def open(self, *, returned: bool = False) -> None:
-        """Make the folders, throw away what a kill left, and mark what is doubtful now. Blocks. Raises OSError.
+        """Make the folders, discard leftovers of a kill, and hide doubtful files. Blocks. Raises OSError.
 
-        What is thrown away is deleted by ``empty_trash``, which may take minutes, while readers are served.
-        ``returned``: the disk was out of service, and nobody knows which of its unwritten bytes it lost.
+        Discarded files are deleted by ``empty_trash``, which may take minutes, while readers are served. ``returned``:
+        the disk was out of service, and may have lost unwritten bytes.
         """
         self._make_folders()
         unfinished = () if returned else self.paths.datasets.glob(_UNFINISHED_LISTS)
         for left in (self.paths.transients, *unfinished):
             with suppress(FileNotFoundError):
                 left.rename(self.paths.trash / uuid4().hex)
-        boot = _BOOT_ID.read_text().strip()
+        boot = boot_id()
         if returned or not self.paths.boot.exists() or self.paths.boot.read_text() != boot:
-            self._doubt_versions()
-            self.paths.boot.write_text(boot)
+            self.doubt()
+            self.paths.boot.write_text(boot)  # last: the agent mounts nothing from this disk before
+        else:
+            self._doubt(marker.parent for marker in self.paths.datasets.glob("*/versions/*/doubtful"))
 
     def empty_trash(self) -> None:
-        """Delete what was thrown away before, as far as the disk lets go of it. Blocks, perhaps for minutes."""
+        """Delete discarded files, and ignore errors of the disk. Blocks, perhaps for minutes."""
         with suppress(OSError):
             for path in self.paths.trash.iterdir():
                 if path.is_dir():
@@ -127,9 +142,9 @@ class CacheDisk:
         self.forget()
 
     def look(self) -> None:
-        """Try the folder, by a small file that is written through to the disk and read again; sets ``trouble``. Blocks.
+        """Test the folder with a small file that is synced to the disk and read again. Set ``trouble``. Blocks.
 
-        A folder that was deleted is made anew, empty. A full disk is no trouble: what is in it can be read.
+        A deleted folder is created again, empty. A full disk is no trouble: its files can be read.
         """
         was_troubled = bool(self.trouble)
         self.forget()
@@ -157,7 +172,7 @@ class CacheDisk:
         return delete
 
     def rubbish(self) -> "Rubbish":
-        """Begin a place for single files that are to be deleted. Raises OSError."""
+        """Make a folder for single files to delete. Raises OSError."""
         folder = self.paths.trash / uuid4().hex
         folder.mkdir()
         return Rubbish(folder, self.forget)
@@ -168,7 +183,7 @@ class CacheDisk:
         mounted = self.paths.root.stat().st_dev != self.paths.root.parent.stat().st_dev
         if self._mounted and not mounted:
             # Filling the disk below instead could stop the node.
-            raise OSError(ENODEV, "the disk that was mounted there is not mounted any more")
+            raise OSError(ENODEV, "its disk was unmounted")
         self._mounted = mounted
 
     def _try(self) -> None:
@@ -178,19 +193,23 @@ class CacheDisk:
                 file.write(wrote)
                 os.fsync(file.fileno())
             if probe.read_bytes() != wrote:
-                raise OSError(EIO, "what is written to it is read back differently")
+                raise OSError(EIO, "reads return other bytes than were written")
         except OSError as error:
             if error.errno not in FULL:
                 raise
 
-    def _doubt_versions(self) -> None:
-        # A chunk map may have reached the disk before its chunk; whole files are looked at when the version is opened.
+    def doubt(self) -> None:
+        """Hide the files of all versions until each version is opened and checked. Raises OSError."""
+        # A chunk map may have reached the disk before its chunk.
         for parts in self.paths.datasets.glob("*/versions/*/parts"):
             shutil.rmtree(parts, ignore_errors=True)
-        for tree in self.paths.datasets.glob("*/versions/*/tree"):
-            version = VersionPaths(tree.parent)
-            version.doubtful.touch()
-            version.complete.unlink(missing_ok=True)
+        self._doubt(self.paths.datasets.glob("*/versions/*"))
+
+    @staticmethod
+    def _doubt(folders: Iterable[Path]) -> None:
+        for paths in map(VersionPaths, folders):
+            if is_there(paths.tree) or is_there(paths.quarantine):
+                set_aside(paths)
 
 
 class Rubbish:
@@ -202,7 +221,7 @@ class Rubbish:
         self._names = count()
 
     def take(self, path: Path) -> None:
-        """Take a file out of where it is; one that is not there is gone already. Raises OSError."""
+        """Move a file into the trash. A missing file is ignored. Raises OSError."""
         with suppress(FileNotFoundError):
             path.rename(self._folder / str(next(self._names)))
 

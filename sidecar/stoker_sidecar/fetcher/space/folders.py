@@ -1,4 +1,4 @@
-"""The node's cache folders together: where a version lies, where a new one goes, and which folders are in service."""
+"""The node's cache folders together: places of versions, of new versions, and the folders in service."""
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
@@ -6,21 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker_sidecar.errors import CacheDiskFailed
-from stoker_sidecar.fetcher.download.parts import CHUNK
-from stoker_sidecar.fetcher.space.cache_disk import CacheDisk
+from stoker_sidecar.fetcher.space.cache_disk import LEAST_ROOM, CacheDisk
 from stoker_sidecar.linux.files import is_there
 from stoker_sidecar.version.layout import DatasetPaths, VersionPaths
-from stoker_sidecar.wire.cache_folder import FolderRoom, choose_folder
+from stoker_sidecar.wire.config.cache_folder import FolderRoom, choose_folder
 
 # Seconds: a folder that is out of service is tried again this often; one in service is looked at on every call.
 _TRY_AGAIN = 60.0
-# Bytes that a disk must have left for what is read through: the chunk of one reader, and the one behind it.
-_LEAST_ROOM = 2 * CHUNK
 
 
 @dataclass(frozen=True)
 class DatasetHome:
-    """A folder and what of a dataset is, or will be, in it."""
+    """A folder, and a dataset's present or future files in it."""
 
     disk: CacheDisk
     dataset: DatasetPaths
@@ -51,7 +48,7 @@ class CacheDisks:
             raise CacheDiskFailed("; ".join(disk.trouble for disk in self.disks))
 
     def look(self) -> bool:
-        """Look at the health of all, at those out of service once a minute; whether one went or came back. Blocks."""
+        """Check the health of all folders; those out of service once a minute. Return True on a change. Blocks."""
         now, before = self._clock(), [bool(disk.trouble) for disk in self.disks]
         for disk in self.disks:
             if not disk.trouble or now - self._tried.get(disk, float("-inf")) >= _TRY_AGAIN:
@@ -61,13 +58,13 @@ class CacheDisks:
 
     @property
     def serving(self) -> tuple[CacheDisk, ...]:
-        """Those in service; when none is, all, since what lies there may still be read."""
+        """The folders in service. If none is, all folders, since their files may still be readable."""
         return tuple(disk for disk in self.disks if not disk.trouble) or self.disks
 
     def find(self, uid: str, digest: str) -> VersionPaths | None:
         """Find the version whose manifest is in a serving folder, a whole one first.
 
-        Raises NotConfigured for what cannot name one.
+        Raises NotConfigured for an invalid name.
         """
         found = [
             paths for disk in self.serving if is_there((paths := disk.paths.dataset(uid).version(digest)).manifest)
@@ -83,7 +80,7 @@ class CacheDisks:
         return sorted({digest for disk in self.serving for digest in _digests(disk, uid)})
 
     def home(self, uid: str) -> DatasetHome:
-        """Return where what belongs to a dataset as a whole is.
+        """Return the home of a dataset's files that belong to no single version.
 
         The serving folder that has it already, else the best.
         """
@@ -93,7 +90,7 @@ class CacheDisks:
         return self.place(uid, 0)
 
     def place(self, uid: str, need: int) -> DatasetHome:
-        """Choose where a new version of ``need`` bytes goes."""
+        """Choose the folder for a new version of ``need`` bytes."""
         rooms = [FolderRoom(str(disk.paths.root), disk.memory, disk.free(), not disk.trouble) for disk in self.disks]
         homes = {str(disk.paths.root) for disk in self.serving if _digests(disk, uid)}
         chosen = choose_folder(rooms, need, homes)
@@ -102,30 +99,30 @@ class CacheDisks:
         return DatasetHome(disk, disk.paths.dataset(uid))
 
     def is_lost(self, paths: VersionPaths) -> bool:
-        """Tell whether a version must start anew.
+        """Return True if a version must restart.
 
-        It is gone, its folder is out of service while another one is not, or was so and is back: then it is opened
-        anew, which proves its files.
+        It is gone, or its folder is out of service while a different one works. Or its folder was out of service and is
+        back: then it is opened again, which proves its files.
         """
         if self.disk_of(paths) not in self.serving:
             return True
         return not (is_there(paths.tree) and is_there(paths.manifest)) or is_there(paths.doubtful)
 
     def is_in_doubt(self, paths: VersionPaths) -> bool:
-        """Tell whether its folder is out of service, or was since the version was opened, which is done anew then.
+        """Return True if its folder is out of service, or was since the version was opened. It is then opened again.
 
-        A sync would say of what the disk lost meanwhile that it is safe, and nobody would prove it.
+        A sync would mark bytes as safe that the disk lost, and no check would prove them.
         """
         return bool(self.disk_of(paths).trouble) or self.is_lost(paths)
 
     def transient_folder(self, paths: VersionPaths) -> Path:
-        """Return where files lie that are read through.
+        """Return the folder for files that are read through.
 
-        That is beside the version, or in memory when its disk has no room even for those. Raises OSError.
+        It is next to the version, or in memory if the disk has no room even for those. Raises OSError.
         """
-        if self.disk_of(paths).available() >= _LEAST_ROOM:
+        if self.disk_of(paths).available() >= LEAST_ROOM:
             return paths.parts
-        spare = (disk for disk in self.serving if disk.memory and disk.available() >= _LEAST_ROOM)
+        spare = (disk for disk in self.serving if disk.memory and disk.available() >= LEAST_ROOM)
         disk = next(spare, None)
         if disk is None:
             return paths.parts
@@ -134,14 +131,14 @@ class CacheDisks:
         return folder
 
     def drop_copies(self, uid: str, paths: VersionPaths) -> None:
-        """Drop copies of a version that started anew elsewhere while a folder was out of service. Blocks."""
+        """Drop copies of a version that restarted in a different folder while theirs was out of service. Blocks."""
         for disk in self.serving:
             copy = disk.paths.dataset(uid).version(paths.folder.name)
             if copy != paths and is_there(copy.folder):
                 disk.discard(copy.folder)()
 
     def discard(self, uid: str) -> Callable[[], None]:
-        """Take a dataset off all folders now; the result deletes it. What a failed folder has goes when it is back."""
+        """Remove a dataset from all folders now; the result deletes it. Files in a failed folder go when it is back."""
         deletions = []
         for disk in self.disks:
             with suppress(OSError):

@@ -1,1 +1,1 @@
-"""How one pod's keeper hands the node to the next pod's: a lock, a socket, messages."""
+"""The handover of a node from one pod's keeper to the next pod's: a lock, a socket, messages."""

@@ -1,4 +1,4 @@
-"""The lock that says which keeper serves this node, in the state folder that the keepers of all its pods share."""
+"""The leader lock of a node's keepers, in the state folder that all its pods share."""
 
 import asyncio
 import fcntl
@@ -15,10 +15,10 @@ _AGAIN = 0.1
 
 
 class LeaderLock:
-    """The leader lock of one node, as one keeper sees it; the keeper of the newest pod goes first.
+    """The leader lock of one node, as one keeper sees it. The keeper of the newest pod has precedence.
 
-    ``folder`` holds keeper.lock, keeper.sock (the holder's), keepers.json (the identities of all keepers by age).
-    ``fd``: descriptor of the lock file while this keeper holds the lock, else -1.
+    ``folder`` holds keeper.lock, keeper.sock (the leader's), keepers.json (the identities of all keepers by age).
+    ``fd`` is the lock file's descriptor while this keeper holds the lock, else -1.
     """
 
     def __init__(self, folder: Path, identity: str) -> None:
@@ -29,12 +29,13 @@ class LeaderLock:
         self.fd = -1
 
     def register(self) -> None:
-        """Take a place by age among the node's keepers. Raises OSError."""
+        """Register among the node's keepers, ordered by age. Raises OSError."""
         self._ages.parent.mkdir(parents=True, exist_ok=True)
         with self._ages.open("a+", encoding="utf-8") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             order = messages.registered(self._order(), self.identity)
-            # In place, since the lock is the file's. One that a crash cut short reads as empty: all are new then.
+            # In place, because the lock belongs to the file. A file cut short by a crash reads as empty: all keepers
+            # are new then.
             file.truncate(0)
             file.write(json.dumps(order))
 
@@ -46,11 +47,11 @@ class LeaderLock:
         return [str(identity) for identity in order] if isinstance(order, list) else []
 
     def gives_way_to(self, other: str) -> bool:
-        """Tell whether ``other`` is the newer keeper, which goes first."""
+        """Return True if ``other`` is the newer keeper, which has precedence."""
         return messages.is_newer(self._order(), other, self.identity)
 
     async def acquire(self) -> None:
-        """Become the node's keeper, whose predecessor died or never was. Raises TakeoverFailed."""
+        """Become the node's keeper after the predecessor died, or as the first one. Raises TakeoverFailed."""
         for _ in range(_TRIES):
             if self.try_acquire():
                 return
@@ -58,7 +59,7 @@ class LeaderLock:
         raise TakeoverFailed(f"another keeper holds {self._lock_path}: it was faster")
 
     def try_acquire(self) -> bool:
-        """Become the node's keeper, unless another one lives. The kernel gives the lock back when this process ends."""
+        """Become the node's keeper, unless another one lives. The kernel releases the lock when this process ends."""
         if self.fd >= 0:
             return True
         fd = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -71,26 +72,26 @@ class LeaderLock:
         return True
 
     def receive(self, fd: int) -> None:
-        """Become the node's keeper with the lock that the predecessor sent: a copy of a descriptor holds it, too."""
+        """Become the node's keeper with the predecessor's lock: a copy of a descriptor also holds it."""
         self.fd = fd
 
     def release(self) -> None:
-        """Be the node's keeper no more, unless the lock was sent to the successor."""
+        """Release the lock, unless it was sent to the successor."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
 
     def listen(self) -> socket.socket:
-        """Open the socket for other keepers, of this user alone; the lock must be held. Raises OSError."""
+        """Open the socket for other keepers of this user. The lock must be held. Raises OSError."""
         self.socket_path.unlink(missing_ok=True)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         listener.bind(str(self.socket_path))
         self.socket_path.chmod(0o600)
-        listener.listen()  # nobody can connect before
+        listener.listen()  # no client can connect before
         return listener
 
     def connect(self) -> socket.socket:
-        """Connect to the keeper that holds the lock. Raises OSError while it is coming or going."""
+        """Connect to the keeper that holds the lock. Raises OSError while it starts or ends."""
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             connection.connect(str(self.socket_path))

@@ -1,14 +1,16 @@
-"""What two keepers say to each other when a node's mounts go from one to the other. Pure: packets to values and back.
+"""The messages of two keepers that transfer a node's mounts. Pure: packets to values and back.
 
 successor: hello{protocol, identity}
-                    predecessor: wait (I am newer, and go first) or coming (I am stopping my processes)
-                    predecessor: offer{protocol, mounts: n}, with the descriptor of what its fetcher was told,
+                    predecessor: wait (I am newer, with precedence) or coming (I am stopping my processes)
+                    predecessor: offer{protocol, mounts: n}, with the descriptor of its fetcher's memory,
                                  then n mounts, each with its FUSE descriptor
 successor: serving
-                    predecessor: yours (I have closed mine; with the lock) or mine (too late: I go on)
+                    predecessor: yours (I have closed mine; with the lock) or mine (too late: I continue)
 
 `hello`, `offer` and what follows them never change, so that any two versions can speak; keepers of different protocols
-hand over no mounts, and the successor mounts anew.
+hand over no mounts, and the successor makes new ones.
+
+The holder (keeper/holder.py) gets `offer` and its mounts, and sends the same packets to a keeper that says `hello`.
 """
 
 from collections.abc import Mapping
@@ -18,8 +20,9 @@ from typing import Any
 from stoker_sidecar.errors import TakeoverFailed
 
 PROTOCOL = 1
-# The other keeper answers from its event loop; a child that it starts may hold that for half a second.
+# The other keeper answers from its event loop, which starting a child may block for half a second.
 ANSWER_SECONDS = 10.0
+HELLO = "hello"
 WAIT = "wait"
 COMING = "coming"
 SERVING = "serving"
@@ -31,7 +34,7 @@ Packet = dict[str, Any]
 
 @dataclass(frozen=True)
 class Hello:
-    """The first packet of a successor: who asks, and in which protocol."""
+    """The first packet of a successor: its identity and protocol."""
 
     identity: str
     protocol: int = PROTOCOL
@@ -39,7 +42,7 @@ class Hello:
 
 @dataclass(frozen=True)
 class Offer:
-    """The predecessor's answer: how many mounts follow."""
+    """The predecessor's answer: the number of mounts that follow."""
 
     mounts: int
     protocol: int = PROTOCOL
@@ -47,7 +50,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class MountRow:
-    """One mount of an offer; its descriptor goes with the packet. ``ready``: it was answered until now."""
+    """One mount of an offer; its descriptor goes with the packet. ``ready`` means that a server answered it."""
 
     uid: str
     digest: str
@@ -58,42 +61,42 @@ class MountRow:
 
 
 def word(kind: str) -> Packet:
-    """Make a packet that is nothing but its kind."""
+    """Return a packet that contains only its kind."""
     return {_KIND: kind}
 
 
 def kind_of(packet: Mapping[str, Any]) -> str:
-    """Return which packet it is."""
+    """Return the kind of a packet."""
     return str(packet.get(_KIND))
 
 
 def hello(message: Hello) -> Packet:
-    """Make the packet."""
-    return {_KIND: "hello"} | asdict(message)
+    """Return the packet."""
+    return {_KIND: HELLO} | asdict(message)
 
 
 def offer(message: Offer) -> Packet:
-    """Make the packet."""
+    """Return the packet."""
     return {_KIND: "offer"} | asdict(message)
 
 
 def mount(row: MountRow) -> Packet:
-    """Make the packet."""
+    """Return the packet."""
     return {_KIND: "mount"} | asdict(row)
 
 
 def parse_hello(packet: Mapping[str, Any]) -> Hello:
-    """Read the packet. Raises TakeoverFailed."""
-    return Hello(str(_field(packet, "hello", "identity", str)), int(_field(packet, "hello", "protocol", int)))
+    """Parse the packet. Raises TakeoverFailed."""
+    return Hello(str(_field(packet, HELLO, "identity", str)), int(_field(packet, HELLO, "protocol", int)))
 
 
 def parse_offer(packet: Mapping[str, Any]) -> Offer:
-    """Read the packet. Raises TakeoverFailed."""
+    """Parse the packet. Raises TakeoverFailed."""
     return Offer(int(_field(packet, "offer", "mounts", int)), int(_field(packet, "offer", "protocol", int)))
 
 
 def parse_mount(packet: Mapping[str, Any]) -> MountRow:
-    """Read the packet. Raises TakeoverFailed."""
+    """Parse the packet. Raises TakeoverFailed."""
     texts = {name: str(_field(packet, "mount", name, str)) for name in MountRow.__annotations__ if name != "ready"}
     return MountRow(**texts, ready=bool(_field(packet, "mount", "ready", bool)))
 
@@ -106,15 +109,15 @@ def _field(packet: Mapping[str, Any], kind: str, name: str, of: type) -> Any:
 
 
 def registered(order: list[str], identity: str) -> list[str]:
-    """Return the node's keepers by age, oldest first, when ``identity`` starts: it keeps its place if it has one."""
+    """Return the node's keepers by age, oldest first, after ``identity`` starts. A known keeper keeps its place."""
     return order if identity in order else [*order[-_REMEMBERED:], identity]
 
 
 def is_newer(order: list[str], one: str, other: str) -> bool:
-    """Tell whether ``one`` came to this node after ``other``; what is not remembered came first."""
+    """Return True if ``one`` came to this node after ``other``. Unknown keepers came first."""
     places = {identity: place for place, identity in enumerate(order)}
     return places.get(one, -1) > places.get(other, -1)
 
 
-# Pods of one node that can live at the same time: two. The others are for a clean answer to a very late one.
+# Two pods of one node can live at the same time. The rest allows a clean answer to a very late one.
 _REMEMBERED = 50

@@ -1,4 +1,4 @@
-"""The side of a takeover that goes: listens for other keepers while it serves, and hands its mounts over to one."""
+"""The predecessor's side of a takeover: listens for other keepers while it serves, and hands its mounts over to one."""
 
 import asyncio
 import logging
@@ -21,16 +21,16 @@ _SERVING = 30.0
 
 @dataclass(frozen=True)
 class Successor:
-    """A keeper that asked for the mounts."""
+    """A keeper that requests the mounts."""
 
     connection: socket.socket
     protocol: int
 
 
 class TakeoverListener:
-    """Where the keepers of other pods ask for the mounts, while this one holds the leader lock.
+    """Accepts requests for the mounts from other pods' keepers, while this keeper holds the leader lock.
 
-    ``successor`` resolves when one comes that goes first.
+    ``successor`` resolves when a keeper with precedence connects.
     """
 
     def __init__(self, lock: LeaderLock) -> None:
@@ -52,7 +52,7 @@ class TakeoverListener:
         task.add_done_callback(self._tasks.discard)
 
     async def _admit(self, connection: socket.socket) -> None:
-        connection.settimeout(messages.ANSWER_SECONDS)  # of sending: a packet finds room, or the other one hangs
+        connection.settimeout(messages.ANSWER_SECONDS)  # for sending: a packet finds room, or the other keeper hangs
         try:
             packet, _ = await receive_within(connection, messages.ANSWER_SECONDS)
             hello = messages.parse_hello(packet)
@@ -69,7 +69,7 @@ class TakeoverListener:
             self._waiting.append(asking)
 
     def next_waiting(self) -> Successor | None:
-        """Choose one of the older keepers, which wait for the end of this one, and tell it that the mounts come."""
+        """Select one of the older keepers, which wait for the end of this one, and announce the mounts to it."""
         while self._waiting:
             successor = self._waiting.pop()
             try:
@@ -81,22 +81,27 @@ class TakeoverListener:
         return None
 
     def close(self) -> None:
-        """Listen no more; those that wait are sent to the next holder of the lock."""
+        """Stop listening. Waiting keepers must connect to the next lock holder."""
         asyncio.get_running_loop().remove_reader(self._listener)
         self._listener.close()
         for successor in self._waiting:
             successor.connection.close()
 
 
-async def send_handoff(successor: socket.socket, mounts: Sequence[MountInTransfer], memory: int) -> bool:
-    """Send the mounts, and what the fetcher knew; True when the successor serves them.
+def send_offer(connection: socket.socket, mounts: Sequence[MountInTransfer], memory: int) -> None:
+    """Send the mounts and the fetcher's state, each with a copy of its descriptor. Raises OSError."""
+    packets.send(connection, messages.offer(messages.Offer(len(mounts))), [memory])
+    for row in mounts:
+        packets.send(connection, messages.mount(_row_of(row)), [row.mount.fd])
 
-    False when it does not: they stay with this keeper.
+
+async def send_handoff(successor: socket.socket, mounts: Sequence[MountInTransfer], memory: int) -> bool:
+    """Send the mounts and the fetcher's state. Return True if the successor serves them.
+
+    On False, the mounts stay with this keeper.
     """
     try:
-        packets.send(successor, messages.offer(messages.Offer(len(mounts))), [memory])
-        for row in mounts:
-            packets.send(successor, messages.mount(_row_of(row)), [row.mount.fd])
+        send_offer(successor, mounts, memory)
         reply, _ = await receive_within(successor, _SERVING)
     except (OSError, EOFError, ValueError) as error:
         _log.error("the successor did not take this node's mounts over: %s", error or "it was too slow")
@@ -110,7 +115,7 @@ async def send_handoff(successor: socket.socket, mounts: Sequence[MountInTransfe
 
 
 def complete_handoff(successor: socket.socket, mounts: Sequence[MountInTransfer], lock: LeaderLock) -> None:
-    """Close the predecessor's copies, last of all, and say so with the lock, which is never free in that way."""
+    """Close the predecessor's copies last, and send the lock with the confirmation, so that it is never free."""
     for row in mounts:
         os.close(row.mount.fd)
     _tell(successor, messages.YOURS, lock.fd)

@@ -1,4 +1,4 @@
-"""Waits for a packet of the other keeper without holding up the event loop."""
+"""Receives a packet of the other keeper without blocking the event loop."""
 
 import asyncio
 import socket
@@ -7,7 +7,7 @@ from stoker_sidecar.linux import packets
 
 
 async def receive_within(connection: socket.socket, seconds: float | None) -> tuple[packets.Packet, list[int]]:
-    """Receive on the running event loop; ``seconds`` None: waits for ever.
+    """Receive on the running event loop. ``seconds`` None waits forever.
 
     Raises TimeoutError, EOFError at the end of the connection, OSError and ValueError.
     """

@@ -1,4 +1,4 @@
-"""The side of a takeover that comes: asks the node's keeper for its mounts, answers them, and gets the leader lock."""
+"""The successor's side of a takeover: requests the node's mounts, answers them, and gets the leader lock."""
 
 import asyncio
 import logging
@@ -13,19 +13,20 @@ from stoker_sidecar.keeper.takeover import messages
 from stoker_sidecar.keeper.takeover.leader_lock import LeaderLock
 from stoker_sidecar.keeper.takeover.receiving import receive_within
 from stoker_sidecar.linux import packets
-from stoker_sidecar.linux.fuse_device import InitializedMount
+from stoker_sidecar.linux.mounts.fuse_device import InitializedMount
 
 _log = logging.getLogger("stoker.keeper")
-# It stops its agent (12 s), its fetcher (6 s) and its servers before it offers the mounts.
+# The predecessor stops its agent (12 s), its fetcher (6 s) and its servers before it offers the mounts.
 _STOPPING = 30.0
 _AGAIN = 0.1
 
 
 @dataclass(frozen=True)
 class Handoff:
-    """What a keeper begins with: mounts of its predecessor, which holds them as well until ``complete``.
+    """A keeper's starting state: mounts of its predecessor, which also holds them until ``complete``.
 
-    ``predecessor``: the connection to it, None for a fresh start; ``memory``: a descriptor of what its fetcher knew.
+    ``predecessor`` is the connection to it, None for a fresh start. ``memory`` is the descriptor of its fetcher's
+    state.
     """
 
     mounts: Sequence[MountInTransfer] = ()
@@ -33,9 +34,9 @@ class Handoff:
     memory: int | None = None
 
     async def complete(self, lock: LeaderLock) -> None:
-        """Become the node's keeper, now that all mounts are answered here.
+        """Become the node's keeper, after all mounts are answered here.
 
-        Raises TakeoverFailed when the predecessor goes on itself.
+        Raises TakeoverFailed if the predecessor continues.
         """
         if self.predecessor is None:
             await lock.acquire()
@@ -44,20 +45,20 @@ class Handoff:
             try:
                 packets.send(self.predecessor, messages.word(messages.SERVING))
                 reply, fds = await receive_within(self.predecessor, messages.ANSWER_SECONDS)
-            except (EOFError, ConnectionError):  # it died, so they are ours
+            except (EOFError, ConnectionError):  # it died, so the mounts are this keeper's
                 await lock.acquire()
                 return
             except (OSError, ValueError) as error:  # TimeoutError is an OSError
                 raise TakeoverFailed(f"the predecessor did not hand its mounts over: {error}") from error
         if messages.kind_of(reply) != messages.YOURS or len(fds) != 1:
-            raise TakeoverFailed("the predecessor waited too long for this keeper, and goes on serving")
+            raise TakeoverFailed("the predecessor waited too long for this keeper, and continues to serve")
         lock.receive(fds[0])
 
 
 async def receive_handoff(lock: LeaderLock) -> Handoff:
-    """Return when this keeper is to serve: no other one is there, or a predecessor has sent its mounts, or has ended.
+    """Wait until this keeper may serve: there is no other one, or a predecessor has ended or sent its mounts.
 
-    Raises TakeoverFailed when the other keeper lives and does not answer.
+    Raises TakeoverFailed if the other keeper lives and does not answer.
     """
     while not lock.try_acquire():
         try:
@@ -69,7 +70,7 @@ async def receive_handoff(lock: LeaderLock) -> Handoff:
         try:
             return await _ask(connection, lock.identity)
         except (EOFError, ConnectionError):
-            connection.close()  # it ended, or gave its place to another one: look again
+            connection.close()  # it ended, or another keeper replaced it: retry
         except (OSError, ValueError, TakeoverFailed) as error:  # TimeoutError is an OSError
             connection.close()
             raise TakeoverFailed(
@@ -85,7 +86,16 @@ async def _ask(connection: socket.socket, identity: str) -> Handoff:
     if messages.kind_of(packet) == messages.WAIT:
         _log.info("a newer keeper holds this node's mounts: waiting for its end")
         packet, _ = await receive_within(connection, None)
-    packet, memory = await receive_within(connection, _STOPPING)
+    _, mounts, memory = await receive_offer(connection, _STOPPING)
+    return Handoff(mounts, connection, memory)
+
+
+async def receive_offer(connection: socket.socket, seconds: float) -> tuple[int, list[MountInTransfer], int | None]:
+    """Receive an offer that starts within ``seconds``: its protocol, its mounts, and the fetcher's state.
+
+    Raises EOFError, OSError, ValueError and TakeoverFailed, and then has closed all received descriptors.
+    """
+    packet, memory = await receive_within(connection, seconds)
     mounts: list[MountInTransfer] = []
     try:
         offer = messages.parse_offer(packet)
@@ -94,7 +104,7 @@ async def _ask(connection: socket.socket, identity: str) -> Handoff:
     except (OSError, EOFError, ValueError, TakeoverFailed):
         packets.close_all([*memory, *(row.mount.fd for row in mounts)])
         raise
-    return Handoff(mounts, connection, next(iter(memory), None))
+    return offer.protocol, mounts, next(iter(memory), None)
 
 
 def _mount_of(packet: packets.Packet, fds: list[int]) -> MountInTransfer:

@@ -1,4 +1,4 @@
-"""Which network addresses a Dataset's endpoint may have: none of the machine's own, unless it was allowed."""
+"""Network addresses that a Dataset's endpoint may have. The machine's own addresses are forbidden unless allowed."""
 
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -7,11 +7,11 @@ from stoker_sidecar.errors import EndpointNotAllowed
 
 Network = IPv4Network | IPv6Network
 
-# What answers there believes whoever asks, and it is asked from the node's own network, past the policies of pods.
+# Services at these addresses trust any client, and requests come from the node's network, past the policies of pods.
 _REFUSED: tuple[Network, ...] = tuple(
     ip_network(text)
     for text in (
-        "0.0.0.0/8",  # this machine, as Linux takes it
+        "0.0.0.0/8",  # this machine, for Linux
         "127.0.0.0/8",
         "169.254.0.0/16",  # link-local, with the metadata services of most clouds
         "100.100.100.200/32",  # Alibaba's metadata
@@ -21,7 +21,7 @@ _REFUSED: tuple[Network, ...] = tuple(
         "::/128",
         "::1/128",
         "fe80::/10",
-        "fd00:ec2::/32",  # Amazon's metadata and its neighbours
+        "fd00:ec2::/32",  # Amazon's metadata and the addresses next to it
         "fd20:ce::/32",  # Google's
         "ff00::/8",
     )
@@ -34,13 +34,13 @@ def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
 
 
 def may_be_asked(address: str, allowed: Sequence[Network]) -> bool:
-    """Tell whether an endpoint may have this address: it is nothing special, or was allowed."""
+    """Return True if an endpoint may have this address: it is ordinary or explicitly allowed."""
     number = _plain(address)
     return any(number in network for network in allowed) or not any(number in network for network in _REFUSED)
 
 
 def check_addresses(host: str, addresses: Iterable[str], allowed: Sequence[Network]) -> None:
-    """Raise EndpointNotAllowed when a host has an address that may not be asked; one is enough."""
+    """Raise EndpointNotAllowed if any address of a host is forbidden."""
     for address in addresses:
         if not may_be_asked(address, allowed):
             raise EndpointNotAllowed(
@@ -50,7 +50,7 @@ def check_addresses(host: str, addresses: Iterable[str], allowed: Sequence[Netwo
 
 
 def _plain(address: str) -> IPv4Address | IPv6Address:
-    """Read an address without its zone; an IPv4 address in IPv6's clothes is the IPv4 address."""
+    """Parse an address without its zone. Return the IPv4 address for an IPv6 form of one."""
     number = ip_address(address.partition("%")[0])
     if isinstance(number, IPv6Address):
         return number.ipv4_mapped or number.sixtofour or _translated(number) or number
@@ -58,6 +58,6 @@ def _plain(address: str) -> IPv4Address | IPv6Address:
 
 
 def _translated(number: IPv6Address) -> IPv4Address | None:
-    """Return the IPv4 address behind NAT64's well-known prefix, or in the compatible form; None for others."""
+    """Return the IPv4 address in a NAT64 address (well-known prefix) or an IPv4-compatible address, or None."""
     high, low = divmod(int(number), 2**32)
     return IPv4Address(low) if high == 0x64FF9B << 64 or (high == 0 and low > 1) else None

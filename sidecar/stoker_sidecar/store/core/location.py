@@ -1,6 +1,7 @@
-"""What source.uri names: a prefix of an S3 bucket, or a folder of the node."""
+"""The location in source.uri: a prefix of an S3 bucket, or a folder of the node."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
@@ -10,6 +11,21 @@ from stoker_sidecar.errors import InvalidSource
 from stoker_sidecar.version.objects import folder_prefix
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_WILDCARD = re.compile(r"[*?\[]")
+_QUERY = re.compile(r"\?\w+=.*")
+# Other programs' forms of a bucket and a prefix, with Amazon's addresses before those of other servers.
+_AMAZON_HOST = r"s3(?:[.-][^/]*)?\.amazonaws\.com[^/]*"
+_OTHER_NAMES = tuple(
+    re.compile(form + r"/*(?P<prefix>[^?]*).*", re.IGNORECASE)
+    for form in (
+        r"(?:s3[an]?|gs|gcs|r2|oss|cos|obs|minio)://(?P<bucket>[^/]+)",
+        r"arn:[\w-]+:s3:::(?P<bucket>[^/]+)",
+        rf"https?://(?P<bucket>[^/]+)\.{_AMAZON_HOST}",
+        rf"https?://{_AMAZON_HOST}/(?P<bucket>[^/]+)",
+        r"(?P<endpoint>https?://[^/]+)/+(?P<bucket>[^/]+)",
+    )
+)
+_OF_AMAZON = re.compile(r"(s3|arn:|https?:)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -28,14 +44,52 @@ class FolderLocation:
 
 
 def parse_location(uri: str) -> S3Location | FolderLocation:
-    """Parse source.uri. Raises InvalidSource with the reason that the API knows."""
+    """Parse source.uri. Raises InvalidSource with a reason of the API."""
     scheme, separator, rest = uri.partition("://")
     if not separator or scheme not in ("s3", "file"):
         raise InvalidSource(
-            f"source.uri {uri!r} is not supported: write s3://bucket/prefix/ or file:///folder",
-            reason=Reason.UNSUPPORTED_SCHEME,
+            f"source.uri {uri!r} is not supported: write {_supported(uri)}", reason=Reason.UNSUPPORTED_SCHEME
         )
     return _s3(uri, rest) if scheme == "s3" else _folder(uri, rest)
+
+
+def _supported(uri: str) -> str:
+    """Return the supported form of a source that has another program's form."""
+    found = next(filter(None, (form.fullmatch(uri) for form in _OTHER_NAMES)), None)
+    if found:
+        written = f"s3://{found['bucket']}/{found['prefix']}"
+        endpoint = found.groupdict().get("endpoint", "")
+        own = _OF_AMAZON.match(uri) and not endpoint
+        return written if own else f"{written} with source.endpoint {endpoint}".rstrip()
+    if uri.startswith("/"):
+        return f"file://{uri}"
+    return "file:///folder, an absolute path" if uri.startswith(".") else "s3://bucket/prefix/ or file:///folder"
+
+
+def named_instead(root: str, path: str, keys: Sequence[str]) -> str:
+    """Return a sentence about a path that is not a folder, with the correct form; empty if there is no advice.
+
+    ``root``: s3://bucket/ or file:///. ``keys``: the first keys that begin with the path.
+    """
+    parts = path.split("/")
+    depth = next((number for number, part in enumerate(parts) if _WILDCARD.search(part)), len(parts) - 1)
+    write = f"write {root}{''.join(f'{part}/' for part in parts[:depth])} and source.include"
+    rest = "/".join(parts[depth:])
+    if path in keys:
+        kind = "a file" if root.startswith("file:") else "an object"
+        return f"{root}{path} is {kind}, not a folder: {write} '{_literal(rest)}'"
+    if keys and depth == len(parts) - 1 and not path[-1].isalnum():  # few folders are called "part-"
+        more = "*/**" if "/" in keys[0].removeprefix(path) else "*"
+        begins = f"is no folder, but the beginning of keys such as {keys[0][:200]!r}"
+        return f"{root}{path} {begins}: {write} '{_literal(rest)}{more}'"
+    if query := _QUERY.search(path):
+        return f"{root}{path} has a query: leave out {query[0]!r}"
+    return f"{root}{path} is a pattern, not a folder: {write} '{rest}'" if _WILDCARD.search(path) else ""
+
+
+def _literal(text: str) -> str:
+    """Return the pattern that matches exactly this text."""
+    return re.sub(r"([*?\[])", r"[\1]", text)
 
 
 def _s3(uri: str, rest: str) -> S3Location:

@@ -1,6 +1,6 @@
-"""What a response of an S3 server means, or that none came: the bytes asked for, or a SourceError that says what to do.
+"""Interprets responses of S3 servers, and missing responses: the requested bytes, or a SourceError with advice.
 
-Bytes are compared with what was asked for, since servers and proxies that ignore a header exist.
+It checks the range of the bytes, since some servers and proxies ignore a header.
 """
 
 import html
@@ -9,26 +9,51 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from stoker_sidecar import errors
-from stoker_sidecar.errors import CorruptBody, SourceChanged, SourceError
+from stoker_sidecar.errors import CorruptBody, ServerError, SourceChanged, SourceError
+
+# Endpoints are untrusted: any author of a Dataset can name one.
+# Most bytes of a response that is read whole: a page of a listing, or an error. A page of the longest keys has 4 MB.
+MOST_BODY = 16 * 1024 * 1024
+# XML entities, which can make a parser use more memory than the text, and encodings that could hide them. No S3 server
+# sends either.
+_ENTITIES = re.compile(rb"<!DOCTYPE|<!ENTITY|\x00")
+_ENCODING = re.compile(rb"""\A\s*(?:\xef\xbb\xbf)?<\?xml[^>]*\sencoding\s*=\s*["'](?!utf-8["'])""", re.IGNORECASE)
+
+
+def check_size(host: str, size: int) -> None:
+    """Raise ServerError if a body of at least ``size`` bytes is too large."""
+    if size > MOST_BODY:
+        raise ServerError(
+            f"{host} answers with more than {MOST_BODY // 2**20} MiB where S3 sends a page of 1,000 objects: check "
+            "source.endpoint",
+            temporary=False,
+        )
+
+
+def check_xml(host: str, body: bytes | bytearray) -> None:
+    """Raise ServerError for XML that could expand when it is parsed."""
+    if _ENTITIES.search(body) or _ENCODING.search(body):
+        raise ServerError(f"{host} answers with XML that no S3 server sends", temporary=False)
+
 
 _UNKNOWN_KEY = "the access key is unknown to the server: check AWS_ACCESS_KEY_ID in the Secret"
 _CREDENTIALS = {
     "InvalidAccessKeyId": _UNKNOWN_KEY,
-    "XAdminUserNotFound": _UNKNOWN_KEY,  # versitygw's word for it, with status 404
+    "XAdminUserNotFound": _UNKNOWN_KEY,  # versitygw's code, with status 404
     "SignatureDoesNotMatch": "the signature does not match: check AWS_SECRET_ACCESS_KEY in the Secret, "
     "and source.region",
     "InvalidToken": "the session token is refused: check AWS_SESSION_TOKEN in the Secret",
     "InvalidIdentityToken": "STS does not trust the ServiceAccount's token: check the role's OIDC provider",
 }
-# These can end without a new Secret: keys of roles renew themselves, and clocks are set.
+# Temporary errors: keys of roles renew themselves, and clocks get corrected.
 _FOR_NOW = {
     "ExpiredToken": "the session token has expired: renew the Secret, unless a role's keys renew themselves",
     "ExpiredTokenException": "the ServiceAccount's token has expired",
     "TokenRefreshRequired": "the session token has expired: renew the Secret, unless a role's keys renew themselves",
     "RequestTimeTooSkewed": "the clocks of the node and of the server differ too much: set the node's clock",
 }
-# SlowDown of AWS, MinIO, Ceph and most others; the rest of AWS's, as its SDKs retry them; ServerBusy and the like of
-# gateways. MinIO's SlowDownRead is none of them: disks of an object are missing, and asking less helps nothing.
+# SlowDown of AWS, MinIO, Ceph and most servers; further codes that AWS's SDKs retry; ServerBusy and similar codes of
+# gateways. MinIO's SlowDownRead does not belong here: it means missing disks, where fewer requests do not help.
 _THROTTLED = frozenset(
     {
         "BandwidthLimitExceeded",
@@ -49,7 +74,12 @@ _THROTTLED = frozenset(
         "TooManyRequestsException",
     }
 )
-_LIMIT_EXCEEDED = "LimitExceeded"  # how Alibaba's end: TotalQpsLimitExceeded, DownloadTrafficRateLimitExceeded
+_LIMIT_EXCEEDED = "LimitExceeded"  # suffix of Alibaba's codes: TotalQpsLimitExceeded, DownloadTrafficRateLimitExceeded
+_GRANT = "grant s3:ListBucket and s3:GetObject to this identity"
+_NO_CREDENTIALS = (
+    "no credentials were found in the environment, ~/.aws, SSO or the node's role: name a Secret or a ServiceAccount "
+    "in source.credentials"
+)
 _WRONG_REGION = frozenset({"PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"})
 _NOT_IMPLEMENTED = 501
 _GONE = frozenset({"", "NoSuchKey", "NoSuchVersion", "404"})
@@ -59,9 +89,9 @@ _FIELD = re.compile(r"<(Code|Message|Region)>([^<]*)</")
 
 
 class ExpectedRange(NamedTuple):
-    """The bytes of an object that were asked for.
+    """The requested bytes of an object.
 
-    ``what``: s3://bucket/key, for messages; ``etag``: the one that was listed, empty when any will do.
+    ``what``: s3://bucket/key, for messages; ``etag``: the listed one, empty for any.
     """
 
     what: str
@@ -71,9 +101,9 @@ class ExpectedRange(NamedTuple):
 
 
 class ResponseHead(NamedTuple):
-    """The status and headers of a response to a GET, as far as they tell which bytes it has.
+    """The status of a response to a GET, and the headers that describe its bytes.
 
-    Headers are as they came, empty when there was none; ``length`` is None when the server did not say.
+    A missing header is empty; ``length`` is None if the server did not state it.
     """
 
     status: int
@@ -83,9 +113,9 @@ class ResponseHead(NamedTuple):
 
 
 def check_response(expected: ExpectedRange, got: ResponseHead) -> None:
-    """Check that the body will be the bytes that were asked for.
+    """Check that the body has the requested bytes.
 
-    Raises SourceChanged when the object has another ETag, CorruptBody when its bytes would be others.
+    Raises SourceChanged if the object has another ETag, CorruptBody if the range differs.
     """
     check_etag(expected.what, expected.etag, got.etag)
     if (start := _start(got)) != expected.offset:
@@ -102,7 +132,7 @@ def check_response(expected: ExpectedRange, got: ResponseHead) -> None:
 
 
 def check_etag(what: str, listed: str, header: str) -> None:
-    """Compare the ETag that was listed, empty when any will do, with the header. Raises SourceChanged."""
+    """Compare the listed ETag with the header. An empty listed ETag matches any. Raises SourceChanged."""
     found = header.removeprefix("W/").strip('"')  # proxies weaken ETags when they touch a header
     if listed and found and found != listed:
         raise SourceChanged(
@@ -111,18 +141,18 @@ def check_etag(what: str, listed: str, header: str) -> None:
 
 
 def etag_may_be_md5(encryption: str, customer_algorithm: str) -> bool:
-    """Tell whether an ETag may be the object's MD5.
+    """Return True if an ETag may be the object's MD5.
 
-    By the headers x-amz-server-side-encryption and x-amz-server-side-encryption-customer-algorithm.
+    The arguments are the headers x-amz-server-side-encryption and x-amz-server-side-encryption-customer-algorithm.
     """
     return not customer_algorithm and encryption not in _ENCRYPTION_WITHOUT_MD5
 
 
 @dataclass(frozen=True)
 class ErrorResponse:
-    """A response that is an error.
+    """An error response.
 
-    ``region``: where the server says that the bucket is; ``retry_after``: seconds.
+    ``region``: the bucket's region, as the server states it; ``retry_after``: seconds.
     """
 
     status: int
@@ -135,7 +165,7 @@ class ErrorResponse:
 def parse_error_response(status: int, body: str, region: str, retry_after: str) -> ErrorResponse:
     """Parse a response's body, which is S3's XML or a proxy's page, and two headers.
 
-    ``region`` is the header x-amz-bucket-region, ``retry_after`` Retry-After; both are empty when they did not come.
+    ``region``: the header x-amz-bucket-region; ``retry_after``: the header Retry-After. A missing header is empty.
     """
     found = {name: html.unescape(text) for name, text in _FIELD.findall(body)}
     region = region or found.get("Region", "")
@@ -143,12 +173,12 @@ def parse_error_response(status: int, body: str, region: str, retry_after: str) 
 
 
 def read_retry_after(value: str) -> float:
-    """Parse Retry-After into seconds; its other form, a date, which S3 servers do not use, counts as 0."""
+    """Parse Retry-After into seconds. A date, which S3 servers do not use, counts as 0."""
     return float(value) if value.isascii() and value.isdigit() else 0.0
 
 
 def response_error(response: ErrorResponse, bucket: str, key: str = "") -> SourceError:
-    """Make the SourceError that an error response means. ``key``: the object asked for, empty for a listing."""
+    """Make the SourceError of an error response. ``key``: the requested object, empty for a listing."""
     what, code = name_of(bucket, key), response.code
     if code in _CREDENTIALS:
         return errors.InvalidCredentials(f"{what} refused the credentials ({code}): {_CREDENTIALS[code]}")
@@ -168,26 +198,33 @@ def response_error(response: ErrorResponse, bucket: str, key: str = "") -> Sourc
     return _by_status(response, what)
 
 
+def without_credentials(error: SourceError) -> SourceError:
+    """Return an error with advice for an unsigned request, sent because the node has no credentials."""
+    if not isinstance(error, errors.AccessDenied):
+        return error
+    return errors.AccessDenied(error.message.replace(_GRANT, _NO_CREDENTIALS))
+
+
 def _is_throttled(response: ErrorResponse) -> bool:
-    """Tell whether the server has more to do than it can, by its word or where it gives none (HTTP's 429 and 503)."""
+    """Return True if the server is overloaded: by its error code, by status 429, or by status 503 without a code."""
     code, busy = response.code, response.status in (429, 503)
-    wordless = code in ("", str(response.status))  # the latter is botocore's for no code
+    wordless = code in ("", str(response.status))  # botocore uses the status if the code is missing
     return code in _THROTTLED or response.status == 429 or (busy and (wordless or code.endswith(_LIMIT_EXCEEDED)))
 
 
 def is_elsewhere(response: ErrorResponse) -> bool:
-    """Tell whether the response sends the client to another region or endpoint."""
+    """Return True if the response redirects the client to another region or endpoint."""
     return response.code in _WRONG_REGION or response.status in (301, 302, 307, 308)
 
 
 def name_of(bucket: str, key: str) -> str:
-    """Return the name of an object in messages; of the bucket when ``key`` is empty."""
+    """Return the name of an object for messages; of the bucket if ``key`` is empty."""
     return f"s3://{bucket}/{key}" if key else f"the bucket {bucket!r}"
 
 
 def unreachable(endpoint: str, error: Exception) -> SourceError:
-    """Make the error of a server that does not answer. ``endpoint``: as people know it."""
-    # The cause of a timeout is the cancellation that it is made of.
+    """Make the error of a server that does not answer. ``endpoint``: its name in messages."""
+    # The cause of a TimeoutError is a cancellation, which says nothing.
     cause = error if isinstance(error, TimeoutError) else error.__cause__ or error
     if "certificate" in str(cause).lower():
         return untrusted(endpoint, error)
@@ -199,13 +236,13 @@ def unreachable(endpoint: str, error: Exception) -> SourceError:
 def broken_off(endpoint: str, what: str) -> SourceError:
     """Make the error of a connection that ended before the body did."""
     return errors.EndpointUnreachable(
-        f"{endpoint} broke off in the middle of {what}: if that goes on, check the network and what lies between"
+        f"{endpoint} broke off in the middle of {what}: if this persists, check the network"
     )
 
 
 def untrusted(endpoint: str, error: Exception) -> SourceError:
-    """Make the error of a certificate that is not trusted, or of a server that does not speak TLS."""
-    if "WRONG_VERSION_NUMBER" in str(error):  # OpenSSL's word for an answer that is no TLS
+    """Make the error of an untrusted certificate, or of a server without TLS."""
+    if "WRONG_VERSION_NUMBER" in str(error):  # OpenSSL's text for a response that is not TLS
         return errors.EndpointUnreachable(
             f"{endpoint} does not answer in TLS: write http:// in source.endpoint, or have the server speak TLS"
         )
@@ -223,7 +260,7 @@ def _start(got: ResponseHead) -> int | None:
 
 
 def _length(got: ResponseHead) -> int | None:
-    """Return the shorter of what the two headers promise, since either may be wrong."""
+    """Return the shorter length of the two headers, since either may be wrong."""
     found = _CONTENT_RANGE.fullmatch(got.content_range)
     ranged = int(found[2]) - int(found[1]) + 1 if found and got.status == 206 else None
     lengths = [length for length in (ranged, got.length) if length is not None]
@@ -242,15 +279,13 @@ def _elsewhere(response: ErrorResponse, what: str) -> SourceError:
 def _by_status(response: ErrorResponse, what: str) -> SourceError:
     status, code = response.status, response.code
     if status in (412, 416):
-        return SourceChanged(f"{what} is no longer the object that was listed: refresh the Dataset")
+        return SourceChanged(f"{what} has changed since it was listed: refresh the Dataset")
     if status == 404 and code in _GONE:
         return errors.ObjectGone(f"{what} was deleted after the listing: refresh the Dataset")
     if code == "InvalidObjectState":
         return errors.InvalidSource(f"{what} is archived: restore it first, or exclude it by source.exclude")
     if status in (401, 403):
-        return errors.AccessDenied(
-            f"{what} answers {code or status}: grant s3:ListBucket and s3:GetObject to this identity"
-        )
+        return errors.AccessDenied(f"{what} answers {code or status}: {_GRANT}")
     temporary = (status >= 500 and status != _NOT_IMPLEMENTED) or code == "RequestTimeout"
     return errors.ServerError(
         f"{what} answers {status} {code}: {response.message or 'no reason given'}",

@@ -1,1 +1,1 @@
-"""What recommendations mean for knobs. Pure."""
+"""Maps recommendations to knobs. Pure."""

@@ -1,16 +1,14 @@
-"""What is recommended for a file, as knobs of the fetcher: what a rule says is done, what none says stays as ever."""
+"""Map recommendations for files to knobs of the fetcher. Without a rule, a knob keeps its default."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 
-from stoker_sidecar.wire.fetcher_protocol import KEEP_NORMAL, WARM_NORMAL, WEIGHT_NORMAL, FileKnobs, PackingKnobs
+from stoker_sidecar.wire.fetcher_hints import KEEP_NORMAL, WARM_NORMAL, WEIGHT_NORMAL, FileKnobs, PackingKnobs
+from stoker_tuning.recommend.in_force import BY_ITSELF, AheadFigures, by_rule
 from stoker_tuning.recommend.knobs import MIB
-from stoker_tuning.recommend.named_sets import NAMED_SETS
 from stoker_tuning.recommend.recommendation import Explained, Recommendation
 from stoker_tuning.rules.merging import GivenValue
 from stoker_tuning.vocabulary import CachePriority, Compression, OptimizationLevel, Split, WarmOrder
 
-NAMING_KNOBS = frozenset(NAMED_SETS)
 _RANKS = {WarmOrder.FIRST: 0, WarmOrder.EARLY: 1, WarmOrder.NORMAL: WARM_NORMAL, WarmOrder.LATE: 3}
 
 _KEEPS = {
@@ -21,33 +19,18 @@ _KEEPS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class AheadFigures:
-    """How much is fetched ahead of readers: bytes within a file, files of a folder, requests for parts of a file.
-
-    ``kernel``: bytes of the kernel's read-ahead on FUSE mounts.
-    """
-
-    size: int
-    files: int
-    streams: int
-    kernel: int
-
-
-# What fetcher and mounts come to by themselves where readers go in order; a test compares it with their own figures.
-BY_ITSELF = AheadFigures(32 * MIB, 64, 5, 16 * MIB)
-# What the rules of a tenant may ask for where their DatasetClass allows a level at most. Never less than above.
+# Limits of a tenant's rules, by the highest level that the DatasetClass allows. Never less than the fetcher's defaults.
 _MOST = {
     OptimizationLevel.BASIC: BY_ITSELF,
     OptimizationLevel.BALANCED: AheadFigures(48 * MIB, 128, 8, 16 * MIB),
     OptimizationLevel.AGGRESSIVE: AheadFigures(64 * MIB, 512, 16, 32 * MIB),
 }
 _EVERYTHING = AheadFigures(1024 * MIB, 4096, 64, 64 * MIB)
-# Levels of zstd likewise: each costs several times the time of the one before it.
+# Limits of the zstd level. Each of these levels takes several times as long as the previous one.
 _MOST_ZSTD = {OptimizationLevel.BASIC: 1, OptimizationLevel.BALANCED: 3, OptimizationLevel.AGGRESSIVE: 9}
 
 
-# Where no more than these is allowed, a Dataset takes no page cache before somebody reads.
+# With these limits, a Dataset uses no page cache before its first read.
 _NOT_PAGED = (OptimizationLevel.BASIC, OptimizationLevel.BALANCED)
 
 
@@ -58,12 +41,11 @@ def file_knobs(
     *,
     model: bool = False,
 ) -> FileKnobs:
-    """Return the knobs for the files that something is recommended for. ``model``: they are files of a model.
+    """Return the knobs for files with a recommendation. ``model``: they are files of a model.
 
-    A figure that a rule gives is taken as it is, within what ``most`` allows. One of a set that a rule names (a level,
-    a strategy, a policy, a priority) only where it is more than the fetcher comes to by itself. Those of phases and
-    defaults turn nothing. ``split``: which part of its Dataset the files belong to, by their names; a rule's word goes
-    before.
+    A rule's explicit figure applies within the limits of ``most``. A figure from a named set (a level, a strategy, a
+    policy, a priority) applies only if it exceeds the fetcher's default. Figures from phases and defaults have no
+    effect. ``split``: the files' part of the Dataset, by their names; a rule's split takes precedence.
     """
     values, limits = explained.values, limits_of(most)
 
@@ -102,14 +84,14 @@ def _is_validation(explained: Explained, split: Split) -> bool:
 
 
 def _weight(asked: int) -> int:
-    """Return the power of two up to this: each weight that is told apart is one more walk over a version."""
+    """Round down to a power of two, because each distinct weight costs another walk over a version."""
     return 1 << (asked.bit_length() - 1)
 
 
 def _is_paged(explained: Explained, *, model: bool) -> bool:
-    """Tell whether files are to be in the page cache: what a rule says, and of a named set for models alone.
+    """Return True if files should be in the page cache, by a rule's explicit value or, for models, a named set.
 
-    Those are read as a whole, and as soon as a pod has begun.
+    Pods read models as a whole, right after their start.
     """
     if not explained.values.page_cache_prefetch:
         return False
@@ -118,7 +100,7 @@ def _is_paged(explained: Explained, *, model: bool) -> bool:
 
 
 def kernel_read_ahead(explained: Explained, most: OptimizationLevel | None = None) -> int:
-    """Return the bytes of the kernel's read-ahead that suit the files; a figure counts as in ``file_knobs``."""
+    """Return the kernel's read-ahead for the files, in bytes. A figure applies as in ``file_knobs``."""
     value, given = explained.values.kernel_read_ahead, explained.origins["kernel_read_ahead"]
     counts = isinstance(given, GivenValue) or (
         value > BY_ITSELF.kernel and by_rule(explained.origins, "kernel_read_ahead")
@@ -127,26 +109,15 @@ def kernel_read_ahead(explained: Explained, most: OptimizationLevel | None = Non
 
 
 def limits_of(most: OptimizationLevel | None) -> AheadFigures:
-    """Return what may be asked for at most where a DatasetClass allows this level; None: everything."""
+    """Return the limits of figures for the highest level that a DatasetClass allows; None: any level."""
     return _EVERYTHING if most is None else _MOST.get(most, _EVERYTHING)
 
 
-def by_rule(origins: Mapping[str, GivenValue | str], knob: str) -> bool:
-    """Tell whether a rule gave a knob's value, or named the set that did."""
-    origin = origins[knob]
-    while isinstance(origin, str):
-        naming = origin.partition(" ")[0]
-        if naming not in NAMING_KNOBS:
-            return False
-        origin = origins[naming]
-    return True
-
-
 def merged(wanted: Iterable[FileKnobs]) -> FileKnobs:
-    """Return how files are treated that several workloads read: who wants most gets it.
+    """Combine the knobs of several workloads for the same files: the largest request applies.
 
-    What is fetched for one is there for all, and the fetcher bounds what is ahead of all readers together. So less than
-    the fetcher does by itself is fetched only where all want less, and a file is left out only where nobody wants it.
+    Fetched bytes serve all readers, and the fetcher limits prefetch for all readers together. So it prefetches less
+    than the default only if all workloads request less, and a file stays uncached only if all request that.
     """
     all_of_them = tuple(wanted) or (FileKnobs(),)
     return FileKnobs(
@@ -167,7 +138,7 @@ def merged(wanted: Iterable[FileKnobs]) -> FileKnobs:
 
 
 def _all_agree(wanted: list[PackingKnobs | None]) -> PackingKnobs | None:
-    """Return how copies are made that suit all, as the most careful has it; None: somebody wants none."""
+    """Return the packing that suits all: the lowest level and the highest ratio. None if any workload requests none."""
     known = [one for one in wanted if one is not None]
     if len(known) < len(wanted):
         return None
@@ -176,6 +147,6 @@ def _all_agree(wanted: list[PackingKnobs | None]) -> PackingKnobs | None:
 
 
 def _most(figures: list[int | None], by_itself: int) -> int | None:
-    """Return the largest figure, where None counts as what the fetcher comes to by itself."""
+    """Return the largest figure. None counts as the fetcher's default."""
     largest = max(by_itself if figure is None else figure for figure in figures)
     return None if None in figures and largest == by_itself else largest

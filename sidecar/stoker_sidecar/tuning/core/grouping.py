@@ -1,25 +1,17 @@
-"""Sorts the files of a version into groups that are treated alike, by the rules in force for who reads them."""
+"""Assigns files to groups of equal knobs, by the rules for their readers."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
-from stoker_sidecar.tuning.core.adaptive_numbers import (
-    CHUNK,
-    NOTHING_FREE,
-    AdaptiveFiles,
-    FreeNumbers,
-    free_numbers,
-    start_of,
-)
-from stoker_sidecar.tuning.core.file_knobs import BY_ITSELF, file_knobs, kernel_read_ahead, merged
+from stoker_sidecar.tuning.core.file_knobs import file_knobs, kernel_read_ahead, merged
 from stoker_sidecar.tuning.core.trial_rules import without_ahead
 from stoker_sidecar.tuning.source import TuningChoice
-from stoker_sidecar.wire.fetcher_protocol import MOST_GROUPS, FileKnobs
+from stoker_sidecar.wire.fetcher_hints import MOST_GROUPS, FileKnobs
 from stoker_tuning.model_files.names import kind_by_name
+from stoker_tuning.recommend.in_force import BY_ITSELF
 from stoker_tuning.recommend.knobs import TURNED_KNOBS
 from stoker_tuning.recommend.named_sets import LEVELS
-from stoker_tuning.recommend.recommendation import Explained, recommend
+from stoker_tuning.recommend.recommendation import recommend
 from stoker_tuning.rules.compiled import CompiledRule, compile_rules, narrowed
 from stoker_tuning.rules.facts import FileFacts, Surroundings
 from stoker_tuning.rules.file_rules import FileRules
@@ -28,14 +20,14 @@ from stoker_tuning.rules.spec import ActionSpec, RuleOrigin, RuleSpec
 from stoker_tuning.training.split_names import split_of_file, split_of_folder
 from stoker_tuning.vocabulary import ActionTarget, ActionType, ModelFileKind, OptimizationLevel, RuleLayer, Split
 
-# What rules come to is remembered for so many sets of rules that apply together, of 1,000 rules 16 kB each at most.
+# Cached results by set of applying rules: at most 16 kB each for 1,000 rules.
 _MOST_KNOWN = 2_000
-# A Dataset's own level counts after the rules of the profile, and before those of environments and frameworks.
+# The level of a Dataset has precedence after the rules of the profile, before environments and frameworks.
 _AFTER_THE_PROFILE = -2
 
 
 class CompiledChoice:
-    """The rules of a choice that can turn a knob of files, compiled. Raises PatternError."""
+    """The compiled rules of a choice that set knobs of files. Raises PatternError."""
 
     def __init__(self, choice: TuningChoice) -> None:
         self.choice = choice
@@ -47,71 +39,58 @@ class CompiledChoice:
         self.compiled: tuple[CompiledRule, ...] = compile_rules(wanted)
 
     def for_nobody_but(self, surroundings: Sequence[Surroundings]) -> Hashable:
-        """Return what is equal where these workloads lead to the same for every file."""
+        """Return a key. Workloads with equal keys have equal groups for all files."""
         return tuple(
             tuple((rule.place, round(rule.needed, 6), tuple(map(id, rule.conditions))) for rule in open_ones)
             for open_ones in (narrowed(self.compiled, each) for each in surroundings)
         )
 
     def can_matter(self, surroundings: Sequence[Surroundings]) -> bool:
-        """Tell whether some file may be treated otherwise than without rules."""
+        """Return True if any file may have other knobs than the default."""
         return any(narrowed(self.compiled, each) for each in surroundings)
 
 
 @dataclass(slots=True)
 class _AppliedTogether:
-    """What the same rules lead to: the group (-1: there is none left), the places of those that match and that act.
+    """The result of a set of rules: the group (-1 if no group is left), and the places of rules that match and act.
 
-    ``files``: how many files they apply to. ``free``: which of their numbers may be found.
+    ``files``: number of files with this set.
     """
 
     number: int
     matched: tuple[int, ...]
     acted: tuple[int, ...]
-    free: FreeNumbers = NOTHING_FREE
     files: int = 0
 
 
 class FileGrouping:
-    """Gives files the number of their group. Group 0 is treated as without any rule."""
+    """Assigns group numbers to files. Group 0 has the default knobs."""
 
     def __init__(self, rules: CompiledChoice, surroundings: Sequence[Surroundings]) -> None:
         self._rules = rules
         self._surroundings = surroundings
         self._file_rules = [FileRules(rules.compiled, each) for each in surroundings]
         self._known: dict[Hashable, _AppliedTogether] = {}
-        self._by_knobs: dict[tuple[FileKnobs, FreeNumbers], int] = {(FileKnobs(), NOTHING_FREE): 0}
-        self._adaptive = {True: 0, False: 0}  # bytes of files with free numbers: of large ones, and of small ones
-        self._starts: dict[str, float] = {}
+        self._by_knobs: dict[FileKnobs, int] = {FileKnobs(): 0}
         self._split = ("", Split.UNKNOWN)
         self._matched = [0] * len(rules.compiled)
         self._acted = [0] * len(rules.compiled)
         self._places = {id(rule.spec): place for place, rule in enumerate(rules.compiled)}
-        self.left_as_ever = 0  # files for which there was no group left
+        self.left_as_ever = 0  # number of files without a group
         self._read_ahead: int | None = None
 
     @property
     def knobs(self) -> tuple[FileKnobs, ...]:
         """The knobs of each group."""
-        return tuple(knobs for knobs, _ in self._by_knobs)
-
-    @property
-    def free(self) -> tuple[FreeNumbers, ...]:
-        """Which numbers of each group may be found."""
-        return tuple(free for _, free in self._by_knobs)
-
-    @property
-    def adaptive(self) -> AdaptiveFiles | None:
-        """The files of which numbers may be found; None: there are none."""
-        return AdaptiveFiles(self._adaptive[True], self._adaptive[False], dict(self._starts)) if self._starts else None
+        return tuple(self._by_knobs)
 
     @property
     def read_ahead(self) -> int | None:
-        """The most of the kernel's read-ahead that any file is to have, in bytes; None: as without any rule."""
+        """The largest kernel read-ahead of any file, in bytes. None for the default."""
         return None if self._read_ahead == BY_ITSELF.kernel else self._read_ahead
 
     def counts(self) -> tuple[list[int], list[int]]:
-        """Return by the place of a rule to how many files it applies, and for how many a value of it is in force."""
+        """Return the number of files per rule that match it, and that have one of its values."""
         for met in self._known.values():
             for places, counted in ((met.matched, self._matched), (met.acted, self._acted)):
                 for place in places:
@@ -128,8 +107,6 @@ class FileGrouping:
         if found is None:
             found = self._met(key, applying, file)
         found.files += 1
-        if found.free is not NOTHING_FREE:
-            self._adaptive[size > CHUNK] += size
         self.left_as_ever += found.number < 0
         return max(found.number, 0)
 
@@ -144,33 +121,21 @@ class FileGrouping:
         knobs = merged(file_knobs(one, most, split, model=model) for one in wanted)
         read_ahead = max(kernel_read_ahead(one, most) for one in wanted)
         self._read_ahead = max(read_ahead, self._read_ahead or 0)
-        free = self._free(wanted, knobs)
-        number = self._by_knobs.get((knobs, free))
+        number = self._by_knobs.get(knobs)
         if number is None:
             number = len(self._by_knobs) if len(self._by_knobs) < MOST_GROUPS else -1
             if number > 0:
-                self._by_knobs[knobs, free] = number
+                self._by_knobs[knobs] = number
         givers = {
             self._places[id(each.rule)] for values in given for knob, each in values.items() if knob in TURNED_KNOBS
         }
         matched = {place for places in applying for place in places}
         acts = number > 0 or read_ahead != BY_ITSELF.kernel
-        met = self._known[key] = _AppliedTogether(number, tuple(matched), tuple(givers) if acts else (), free)
+        met = self._known[key] = _AppliedTogether(number, tuple(matched), tuple(givers) if acts else ())
         return met
 
-    def _free(self, wanted: Sequence[Explained], knobs: FileKnobs) -> FreeNumbers:
-        """Return which numbers of files may be found, and note where they begin."""
-        if not self._rules.choice.finds_numbers:
-            return NOTHING_FREE
-        free = reduce(FreeNumbers.both, [free_numbers(one) for one in wanted])
-        if not (free.size or free.depth):
-            return NOTHING_FREE
-        for knob, start in start_of(knobs, free).items():
-            self._starts[knob] = max(start, self._starts.get(knob, start))
-        return free
-
     def _split_of(self, path: str) -> Split:
-        """Return the split that names tell; files come folder by folder."""
+        """Return the split by names. Files come folder by folder."""
         slash = path.rfind("/") + 1
         if self._split[0] != path[:slash]:
             self._split = path[:slash], split_of_folder(path[:slash])
@@ -178,7 +143,7 @@ class FileGrouping:
 
 
 def concerns_whole_versions(choice: TuningChoice) -> bool:
-    """Tell whether a choice may turn something for files that are on the disk already: the page cache."""
+    """Return True if a choice may have an effect on complete versions: the page cache."""
     if choice.off:
         return False
     levels = {level for level, values in LEVELS.items() if values["page_cache_prefetch"]}
@@ -188,7 +153,7 @@ def concerns_whole_versions(choice: TuningChoice) -> bool:
 
 
 def not_turned(choice: TuningChoice) -> tuple[str, ...]:
-    """Return the knobs that a profile's own rules set, and that nothing turns here."""
+    """Return the knobs of a profile's own rules that have no effect here."""
     own = [rule for rule in choice.rules if rule.origin.layer is RuleLayer.CUSTOM]
     return tuple(sorted({knob for rule in own for action in rule.actions for knob in action.parameters} - TURNED_KNOBS))
 

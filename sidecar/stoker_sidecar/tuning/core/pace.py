@@ -1,10 +1,10 @@
-"""How often knobs may change: at a reload or when a workload does something else, and so many times a minute."""
+"""Rate limit of knob changes: a number per minute."""
 
 from collections import deque
 
 _MOST = 4
 _SECONDS = 60.0
-# Of the windows of trials, which are 10 s: their own allowance, so that they keep no document waiting.
+# Separate limit for windows of trials, which take 10 s, so that trials do not delay changes of documents.
 MOST_TURNS = 8
 
 
@@ -17,7 +17,7 @@ class Pace:
         self._changes: deque[float] = deque(maxlen=most)
 
     def wait(self, now: float) -> float:
-        """Return the seconds until there may be another change; 0: now."""
+        """Return the seconds until the next change is allowed; 0: now."""
         if len(self._changes) < self._most:
             return 0.0
         return max(0.0, self._changes[0] + self._seconds - now)

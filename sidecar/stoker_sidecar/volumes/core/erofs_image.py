@@ -1,8 +1,8 @@
-"""Encodes a tree of names and attributes without bytes as an EROFS image, which the kernel mounts from a file. Pure.
+"""Encodes a tree of names and attributes without contents as an EROFS image, which the kernel mounts from a file. Pure.
 
-The format is the kernel's (fs/erofs/erofs_fs.h, Documentation/filesystems/erofs.rst): inodes lie in slots of 32 bytes
-and are named by their slot, folders are blocks of entries that are sorted by name, and all numbers are little endian.
-Files are holes: what an overlay takes from the image is all but their bytes.
+The format is the kernel's (fs/erofs/erofs_fs.h, Documentation/filesystems/erofs.rst). Inodes lie in slots of 32 bytes,
+and the slot is the inode's number. Folders are blocks of entries sorted by name. All numbers are little endian. Files
+are holes: an overlay takes everything but file contents from the image.
 """
 
 import stat
@@ -10,7 +10,7 @@ import struct
 from enum import IntEnum
 
 BLOCK = 4096
-# The first slot behind the super block; the root is to lie in one of the first 65,536.
+# The first slot after the super block. The root must lie in one of the first 65,536.
 FIRST_INODE = 1152
 SUPER_BLOCK_AT = 1024
 
@@ -18,13 +18,13 @@ _MAGIC = 0xE0F5E1E2
 _BLOCK_BITS = 12
 _SLOT = 32
 _HAS_CHUNKS = 0x4  # feature_incompat: some files are described by chunks
-_EXTENDED = 1  # the inode of 64 bytes, which has a time of its own
-_PLAIN, _CHUNKED = 0 << 1, 4 << 1  # data layouts, as i_format has them
-_CHUNK_SHIFT = 31  # chunks of 8 TiB, the largest there are
+_EXTENDED = 1  # the inode of 64 bytes, which has a timestamp
+_PLAIN, _CHUNKED = 0 << 1, 4 << 1  # data layouts in i_format
+_CHUNK_SHIFT = 31  # chunks of 8 TiB, the largest possible size
 _CHUNK_BITS = _BLOCK_BITS + _CHUNK_SHIFT
 _HOLE = b"\xff\xff\xff\xff"
-_XATTR_HEADER = bytes(12)  # of an inode's attributes: none is shared, and no filter by name
-_MOST_ATTRIBUTES = 0xFFFF  # bytes of an inode's; the format takes four times as many
+_XATTR_HEADER = bytes(12)  # header of an inode's attributes: no shared ones, and no name filter
+_MOST_ATTRIBUTES = 0xFFFF  # bytes of an inode's attributes; the format allows four times as many
 _PREFIXES = ((b"user.", 1), (b"trusted.", 4), (b"security.", 6))
 
 _SUPER_BLOCK = struct.Struct("<IIIBBHQQIIII16s16sIHHHBBIQB23x")
@@ -34,14 +34,14 @@ _DIRENT = struct.Struct("<QHBB")
 
 
 class EntryKind(IntEnum):
-    """What an entry of a folder is; the kernel's FT_* numbers."""
+    """The type of a folder entry; the kernel's FT_* numbers."""
 
     FILE = 1
     FOLDER = 2
 
 
 def super_block(root: int, inodes: int, blocks: int) -> bytes:
-    """Encode the super block of an image of so many blocks. ``root``: the slot of the root's inode."""
+    """Encode the super block of an image with ``blocks`` blocks. ``root`` is the slot of the root's inode."""
     blank = bytes(16)
     return _SUPER_BLOCK.pack(
         *(_MAGIC, 0, 0, _BLOCK_BITS, 0, root, inodes, 0, 0, blocks, 0, 0),
@@ -50,12 +50,12 @@ def super_block(root: int, inodes: int, blocks: int) -> bytes:
 
 
 def slot(offset: int) -> int:
-    """Return the slot at an offset, which is what names the inode there."""
+    """Return the slot at an offset, which is the number of the inode there."""
     return offset // _SLOT
 
 
 def attribute(name: bytes, value: bytes) -> bytes:
-    """Encode one extended attribute of an inode. Raises ValueError when it is too long."""
+    """Encode one extended attribute of an inode. Raises ValueError if it is too long."""
     prefix, number = next(row for row in _PREFIXES if name.startswith(row[0]))
     short = name[len(prefix) :]
     if len(value) > _MOST_ATTRIBUTES:
@@ -65,7 +65,7 @@ def attribute(name: bytes, value: bytes) -> bytes:
 
 
 def file_inode(number: int, size: int, mtime_ns: int, mode: int, attributes: bytes) -> bytes:
-    """Encode a file of which nothing but a hole is stored. Raises ValueError for what does not fit."""
+    """Encode a file that consists of a hole. Raises ValueError for values that do not fit."""
     if not 0 <= size < 2**63:
         raise ValueError(f"{size} is no size")
     holes = _HOLE * max(1, -(-size >> _CHUNK_BITS))
@@ -76,7 +76,7 @@ def file_inode(number: int, size: int, mtime_ns: int, mode: int, attributes: byt
 def folder_inode(
     number: int, place: tuple[int, int], mtime_ns: int, mode: int, folders: int, attributes: bytes
 ) -> bytes:
-    """Encode a folder. ``place``: its first block and how many there are; ``folders``: how many lie in it.
+    """Encode a folder. ``place`` is its first block and the number of blocks. ``folders`` counts its subfolders.
 
     Raises ValueError for too many attributes.
     """
@@ -86,17 +86,17 @@ def folder_inode(
 
 
 class FolderBlocks:
-    """The entries of one folder, as blocks. They are to come in the order of their names' bytes."""
+    """The entries of one folder, as blocks. Add them in the byte order of their names."""
 
     def __init__(self, own: int, parent: int) -> None:
         self._dots = [(b".", own), (b"..", parent)]
         self._done = bytearray()
-        self._rows: list[tuple[bytes, int, EntryKind]] = []  # of the block in the making
+        self._rows: list[tuple[bytes, int, EntryKind]] = []  # of the current block
         self._used = 0
         self._last = b""
 
     def add(self, name: bytes, inode: int, kind: EntryKind) -> None:
-        """Add an entry. Raises ValueError when it is not the next one by name."""
+        """Add an entry. Raises ValueError if it is out of order."""
         if name <= self._last:
             raise ValueError(f"the name {name[:200]!r} comes after {self._last[:200]!r}")
         self._last = name
@@ -105,7 +105,7 @@ class FolderBlocks:
         self._add(name, inode, kind)
 
     def finish(self) -> bytes:
-        """Return the blocks of all entries, with those of the folder itself and of the one above it."""
+        """Return the blocks of all entries, including ``.`` and ``..``."""
         for dots, inode in self._dots:
             self._add(dots, inode, EntryKind.FOLDER)
         self._dots.clear()
@@ -135,7 +135,7 @@ def _head(
 ) -> bytes:
     if len(attributes) > _MOST_ATTRIBUTES:
         raise ValueError(f"the attributes take {len(attributes)} bytes, and {_MOST_ATTRIBUTES} fit")
-    # One for the header, and one for each four bytes behind it.
+    # One for the header, and one for each four bytes after it.
     count = 1 + len(attributes) // 4 if attributes else 0
     seconds, rest = divmod(mtime_ns, 10**9)
     return _INODE.pack(layout | _EXTENDED, count, mode, 0, size, where, number & 0xFFFFFFFF, 0, 0, seconds, rest, links)

@@ -1,6 +1,6 @@
-"""Decides what becomes of a volume: bind which version how, wait for what, or refuse.
+"""Decides the answer to a publish request: bind a version, wait, or refuse.
 
-Later, which mount it should have. Pure.
+Later it decides the best mount for the volume. Pure.
 """
 
 from collections.abc import Collection, Iterable
@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from stoker_api.dataset import MountMode
-from stoker_api.node_dataset import NodeDataset
-from stoker_api.node_storage import MountPhase, NodeMount
-from stoker_api.nodecache import NodeDatasetStatus
+from stoker_api.datasets.dataset import MountMode
+from stoker_api.meta import read_bounded
+from stoker_api.node_caches.node_dataset import NodeDataset
+from stoker_api.node_caches.node_dataset_status import NodeDatasetStatus
+from stoker_api.node_caches.node_storage import MountPhase, NodeMount
 from stoker_sidecar.errors import VolumeCode
 from stoker_tuning.frameworks.pod_hints import NO_HINTS, PodHints
 
@@ -20,11 +21,12 @@ VersionKey = tuple[str, str]  # uid of the Dataset, digest
 
 @dataclass(frozen=True)
 class PublishRequest:
-    """A pod's request to see a dataset at ``target``, already checked.
+    """A validated request of a pod to mount a dataset at ``target``.
 
-    ``target`` is the key: the volume id of a PersistentVolume is the same for all pods of a node. ``version``: the
-    digest that the volume names; empty: the plan's current one. ``hints``: what the pod's spec tells of its training.
-    ``sampling``: in which order it reads, as stoker_api.sampling writes it; empty: not known.
+    ``target`` is the key, because a PersistentVolume has the same volume id for all pods of a node. ``version`` is the
+    digest in the volume; empty: the plan's current one. ``ephemeral`` means an inline volume, which containers mount
+    read-only. ``hints`` are what the pod's spec shows of its training. ``sampling`` is its reading order, as
+    stoker_api.jobs.sampling writes it; empty: unknown. ``user_namespace`` means that the pod has ``hostUsers: false``.
     """
 
     volume_id: str
@@ -35,9 +37,10 @@ class PublishRequest:
     pod: str
     pod_uid: str
     ephemeral: bool
-    version: str = ""  # absent in what agents before named versions remembered
-    hints: PodHints = NO_HINTS  # likewise, before hints
-    sampling: str = ""  # likewise, before known orders
+    version: str = ""  # absent in the state of agents before named versions
+    hints: PodHints = NO_HINTS  # absent in the state of agents before hints
+    sampling: str = ""  # absent in the state of agents before known orders
+    user_namespace: bool = False
 
     @property
     def name(self) -> str:
@@ -46,13 +49,13 @@ class PublishRequest:
 
     @property
     def row_id(self) -> str:
-        """Return what names this mount in NodeCache.status.mounts, where no two rows may have the same id."""
+        """Return this mount's id in NodeCache.status.mounts, where ids are unique."""
         return self.volume_id if self.ephemeral else f"{self.volume_id}#{self.pod_uid}"
 
 
 @dataclass(frozen=True)
 class VersionOnDisk:
-    """A version whose manifest is on this node. ``complete``: every byte of it is, verified."""
+    """A version whose manifest is on this node. ``complete`` means that all its bytes are here and verified."""
 
     folder: Path
     files: int
@@ -62,10 +65,10 @@ class VersionOnDisk:
 
 @dataclass(frozen=True)
 class Published:
-    """A volume that is mounted, or is just being. It keeps its version for life; ``mode`` is its top layer's.
+    """A mounted volume, or one that is being mounted. Its version never changes. ``mode`` is that of its top layer.
 
-    ``fuse`` and ``overlay`` say what lies in its stack, perhaps under a better layer, and so must live for files that
-    are open: the version's FUSE server, which an overlay needs too, and its overlay.
+    ``fuse`` and ``overlay`` name layers in its stack, perhaps below a better layer. They must live on for open files:
+    the version's FUSE server, which an overlay also needs, and its overlay.
     """
 
     request: PublishRequest
@@ -76,12 +79,12 @@ class Published:
     bytes: int
     mode: MountMode
     fuse: bool
-    overlay: bool = False  # absent in what agents before overlays remembered
+    overlay: bool = False  # absent in the state of agents before overlays
 
 
 @dataclass(frozen=True)
 class Bind:
-    """The answer that this version is to be mounted."""
+    """The decision to mount this version."""
 
     uid: str
     version: str
@@ -90,27 +93,30 @@ class Bind:
 
 @dataclass(frozen=True)
 class Wait:
-    """The answer that it cannot be mounted yet; ``reason`` tells the user what is waited for."""
+    """The decision to wait. ``reason`` tells the user what is missing."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Refuse:
-    """The answer that it is never mounted, as things are."""
+    """The decision to refuse the mount in the current state."""
 
     code: VolumeCode
     reason: str
 
 
 def may_mount(pod_namespace: str, dataset: NodeDataset) -> bool:
-    """Return whether pods of a namespace may mount a dataset: its own always, others by pattern (case matters)."""
+    """Return True if pods of a namespace may mount a dataset.
+
+    Its own namespace always may; patterns are case-sensitive.
+    """
     granted = any(fnmatchcase(pod_namespace, pattern) for pattern in dataset.allowed_namespaces)
     return granted or pod_namespace == dataset.namespace
 
 
 def version_to_keep(request: PublishRequest, dataset: NodeDataset | None) -> VersionKey | None:
-    """Return the version that the fetcher is to keep while this request waits; None while there is none."""
+    """Return the version that the fetcher must keep while this request waits, or None if there is none."""
     if dataset is None or dataset.refused or not may_mount(request.pod_namespace, dataset):
         return None
     version = request.version or dataset.version
@@ -125,15 +131,15 @@ def decide(
     *,
     kept: bool,
 ) -> Bind | Wait | Refuse:
-    """Decide what becomes of a request now.
+    """Decide the answer to a request now.
 
-    ``on_disk``: the version that is to be mounted, if its manifest is here. ``kept``: the fetcher had
-    confirmed, before that look at the disk, that it keeps the version.
+    ``on_disk`` is the version to mount, if its manifest is here. ``kept`` means that the fetcher confirmed, before that
+    look at the disk, that it keeps the version.
     """
     if dataset is None:
         return Wait(
-            f"this node has asked the operator for the Dataset {request.name} and was not given it yet; if this "
-            f"stays, check that it exists (kubectl get dataset {request.dataset} -n {request.dataset_namespace}), "
+            f"this node has asked the operator for the Dataset {request.name} and does not have it yet; if this "
+            f"persists, check that it exists (kubectl get dataset {request.dataset} -n {request.dataset_namespace}), "
             f"that it admits pods of namespace {request.pod_namespace} (its spec.access.namespaces), and that the "
             "operator runs"
         )
@@ -147,28 +153,28 @@ def decide(
     if not kept:
         return Wait(
             f"the fetcher of this node has not confirmed yet that it keeps version {version[:12]} of the "
-            f"Dataset {request.name}; if this stays, look at the logs of the node's stoker-sidecar pod"
+            f"Dataset {request.name}; if this persists, look at the logs of the node's stoker-sidecar pod"
         )
     if on_disk is None:
         return Wait(
             f"the file list of the Dataset {request.name}, version {version[:12]}, is not on this node yet"
-            + _why_missing(version, dataset, status)
+            + (_why_missing(version, dataset, status) or "; after an unclean stop its files are checked first")
         )
     return Bind(dataset.uid, version, on_disk)
 
 
 def _why_missing(version: str, dataset: NodeDataset, status: NodeDatasetStatus | None) -> str:
-    """Say what keeps the file list of a version away, as far as is known."""
+    """Return the known reason for a missing file list of a version."""
     if version == dataset.version:
         return f": {status.error.message}" if status is not None and status.error is not None else ""
     older = next((one for one in status.older if one.version == version), None) if status is not None else None
     if older is not None and older.error is not None:
         return f": {older.error.message}"
-    return "; if this stays, no node has that version any more: make the pod anew, without naming it"
+    return "; if this persists, no node has that version: recreate the pod without naming it"
 
 
 def _denied(request: PublishRequest) -> str:
-    # Whom else it admits is no business of a pod that it does not.
+    # The names of other admitted namespaces are not disclosed.
     return (
         f"the Dataset {request.name} does not admit pods of namespace {request.pod_namespace}: "
         f'its owner can add "{request.pod_namespace}" to its spec.access.namespaces'
@@ -184,7 +190,7 @@ def _why_unlisted(status: NodeDatasetStatus | None) -> str:
 
 
 def published(request: PublishRequest, choice: Bind, mode: MountMode) -> Published:
-    """Return the record of a mount that is about to be made."""
+    """Return the record of a mount before it is made."""
     here = choice.on_disk
     return Published(
         request=request,
@@ -200,27 +206,31 @@ def published(request: PublishRequest, choice: Bind, mode: MountMode) -> Publish
 
 
 def pending_row(request: PublishRequest) -> NodeMount:
-    """Return the row that asks the operator for the dataset."""
-    return NodeMount(
-        volume_id=request.row_id,
-        dataset_namespace=request.dataset_namespace,
-        dataset=request.dataset,
-        pod_namespace=request.pod_namespace,
-        pod=request.pod,
-        pod_uid=request.pod_uid,
-        version=request.version,
-    )
+    """Return the row that requests the dataset from the operator.
+
+    Texts are cut to their bounds, because a request of an earlier release may be longer.
+    """
+    row = {
+        "volume_id": request.row_id,
+        "dataset_namespace": request.dataset_namespace,
+        "dataset": request.dataset,
+        "pod_namespace": request.pod_namespace,
+        "pod": request.pod,
+        "pod_uid": request.pod_uid,
+        "version": request.version,
+    }
+    return read_bounded(NodeMount, row)
 
 
 def mounted_row(record: Published) -> NodeMount:
-    """Return the row that says which pod reads which version how."""
+    """Return the row with the pod, the version and the mount mode."""
     mounted = {"phase": MountPhase.MOUNTED, "version": record.version, "mode": record.mode}
     return pending_row(record.request).model_copy(update=mounted)
 
 
 @dataclass(frozen=True)
 class VolumeReport:
-    """What NodeGetVolumeStats tells: the version's size, and what is wrong with the mount, if anything."""
+    """The answer to NodeGetVolumeStats: the version's size, and any problem of the mount."""
 
     files: int
     bytes: int
@@ -228,7 +238,7 @@ class VolumeReport:
 
 
 def report(record: Published, dead: bool, status: NodeDatasetStatus | None) -> VolumeReport:
-    """Return size and health of a published volume. ``dead``: its FUSE server is gone and reads fail."""
+    """Return size and health of a published volume. ``dead`` means that its FUSE server is gone and reads fail."""
     trouble = ""
     if dead:
         trouble = "the file system of this volume does not answer: the node's sidecar mounts it again when it starts"
@@ -238,9 +248,9 @@ def report(record: Published, dead: bool, status: NodeDatasetStatus | None) -> V
 
 
 def wanted_mode(on_disk: VersionOnDisk, node_modes: Collection[MountMode], *, layer_ready: bool) -> MountMode:
-    """Return the best mount now, FUSE where nothing better is possible.
+    """Return the best mount mode now; FUSE if no better mode is possible.
 
-    ``layer_ready``: the version's metadata layer is built.
+    ``layer_ready`` means that the version's metadata layer is built.
     """
     if on_disk.complete:
         return MountMode.NATIVE
@@ -249,28 +259,38 @@ def wanted_mode(on_disk: VersionOnDisk, node_modes: Collection[MountMode], *, la
     return MountMode.FUSE
 
 
+def in_user_namespace(mode: MountMode, request: PublishRequest) -> MountMode:
+    """Return the mode for a pod with a user namespace, for which ``mode`` would be the best without one.
+
+    The container runtime maps the users of the pod's mounts, and the kernel maps no overlay. A claim's native mount is
+    an overlay, because a bind mount of the tree could be made writable.
+    """
+    overlaid = mode is MountMode.OVERLAY or (mode is MountMode.NATIVE and not request.ephemeral)
+    return MountMode.FUSE if overlaid else mode
+
+
 def needs_layer(on_disk: VersionOnDisk, node_modes: Collection[MountMode], *, layer_ready: bool) -> bool:
-    """Return whether a metadata layer would make the version's mounts better. A complete version needs none."""
+    """Return True if a metadata layer would improve the version's mounts. A complete version needs none."""
     return not on_disk.complete and MountMode.OVERLAY in node_modes and not layer_ready
 
 
 def is_settled(record: Published, on_disk: VersionOnDisk, wanted: MountMode) -> bool:
-    """Return whether a volume has the wanted mount, of the folder where the version lies now.
+    """Return True if a volume has the wanted mount of the version's current folder.
 
-    A native mount whose version turned out damaged, or was moved to another cache folder, is not settled: what can
-    still read everything is bound over it.
+    A native mount is not settled if its version is damaged or has moved to another cache folder. A mount that can still
+    read everything is then bound over it.
     """
     return record.mode is wanted and record.folder == on_disk.folder
 
 
 def claiming(record: Published, mode: MountMode) -> Published:
-    """Return the record before such a layer is added: it needs what the layer needs, and still what lies below it."""
+    """Return the record before such a layer is added. It needs the layer's servers and those of the layers below."""
     below = mode is not MountMode.NATIVE
     return replace(record, fuse=record.fuse or below, overlay=record.overlay or mode is MountMode.OVERLAY)
 
 
 def alone(record: Published, on_disk: VersionOnDisk, mode: MountMode) -> Published:
-    """Return the record of a volume of which nothing below the new layer is alive."""
+    """Return the record of a volume with only the new layer alive."""
     return replace(
         record,
         folder=on_disk.folder,
@@ -281,14 +301,14 @@ def alone(record: Published, on_disk: VersionOnDisk, mode: MountMode) -> Publish
 
 
 def users(records: Iterable[Published], version: VersionKey) -> tuple[Published, ...]:
-    """Return the volumes that show a version."""
+    """Return the volumes of a version."""
     return tuple(record for record in records if (record.uid, record.version) == version)
 
 
 def layer_is_spent(records: Iterable[Published], version: VersionKey, on_disk: VersionOnDisk | None) -> bool:
-    """Return whether a metadata layer only takes inodes.
+    """Return True if a metadata layer has no further use.
 
-    No overlay uses it, and none will, since the version is whole or gone.
+    No overlay uses it or will use it, because the version is complete or gone.
     """
     used = any(record.overlay for record in users(records, version))
     return not used and (on_disk is None or on_disk.complete)

@@ -1,4 +1,4 @@
-"""A volume through which a pod reports what it does: a plain value."""
+"""A volume through which a pod reports: a plain value."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,9 +8,9 @@ from stoker_tuning.frameworks.pod_hints import NO_HINTS, PodHints
 
 @dataclass(frozen=True)
 class ReportVolume:
-    """A pod's volume to report through, which the kubelet asked for at ``target``, already checked.
+    """A pod's validated report volume at the kubelet's ``target``.
 
-    ``hints``: what the pod's spec tells of its training.
+    ``hints`` are what the pod's spec shows of its training.
     """
 
     volume_id: str
@@ -18,7 +18,7 @@ class ReportVolume:
     namespace: str
     pod: str
     pod_uid: str
-    hints: PodHints = NO_HINTS  # absent in what agents before hints remembered
+    hints: PodHints = NO_HINTS  # absent in the state of agents before hints
 
     @property
     def pod_name(self) -> str:

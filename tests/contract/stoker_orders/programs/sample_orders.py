@@ -1,4 +1,4 @@
-"""Prints what samplers and loaders of PyTorch and Accelerate make of the cases that it is given: mostly digests."""
+"""Prints the orders of PyTorch's and Accelerate's samplers and loaders for the given cases, mostly as digests."""
 
 import hashlib
 import json
@@ -38,14 +38,14 @@ def sequential(count: int, seed: int, epoch: int, ranks: int, rank: int, drop_la
 
 
 def in_turns(count: int, ranks: int, rank: int, drop_last: bool) -> list[int]:
-    """Return the places of an order that a rank has."""
+    """Return a rank's positions of an order."""
     return list(DistributedSampler(Numbers(count), ranks, rank, shuffle=False, drop_last=drop_last))
 
 
 def seedable(
     count: int, seed: int, epoch: int, ranks: int, rank: int, drop_last: bool, batch: int, **options: bool
 ) -> str:
-    """Return what a rank reads by Accelerate's sampler with a seed. ``batch``: of the loader that it deals."""
+    """Return a rank's reads with Accelerate's sampler and a seed. ``batch`` is that of the sharded loader."""
     from accelerate.data_loader import prepare_data_loader
 
     loader = prepare_data_loader(
@@ -61,7 +61,7 @@ def seedable(
 
 
 def seedable_parts(count: int, seed: int, epoch: int, ranks: int, rank: int, drop_last: bool, batch: int) -> str:
-    """Likewise, where each batch is split among the ranks: ``batch`` samples to each."""
+    """Do the same with each batch split among the ranks: ``batch`` samples to each."""
     return seedable(count, seed, epoch, ranks, rank, drop_last, batch * ranks, split_batches=True)
 
 
@@ -75,7 +75,7 @@ def generator(count: int, seed: int, epoch: int, ranks: int, rank: int, drop_las
 
 
 def loaded(count: int, batch: int, loaders: int) -> list[int]:
-    """By which loading process each sample was read, in the loader's order."""
+    """Return the loading process of each sample, in the loader's order."""
     loader = DataLoader(Numbers(count), batch_size=batch, num_workers=loaders)
     return [int(who) for _, workers in loader for who in workers]
 

@@ -8,7 +8,7 @@ import sys
 
 import datasets
 
-datasets.disable_caching()  # else it writes the order of a shuffle beside the data
+datasets.disable_caching()  # otherwise it writes the order of a shuffle next to the data
 table = datasets.load_from_disk(sys.argv[1], keep_in_memory=False)
 digest = hashlib.sha256()
 for row in table.shuffle(seed=3).select(range(500)):

@@ -1,4 +1,4 @@
-"""PyTorch as training code uses it: an ImageFolder-style dataset, DataLoader with 4 workers, shuffled, two epochs.
+"""Typical PyTorch: an ImageFolder-style dataset, DataLoader with 4 workers, shuffled, two epochs.
 
 Run by Debian's Python, which has PyTorch. Prints a digest of every decoded image with its class, and of the batches.
 """

@@ -1,4 +1,4 @@
-"""A report of stoker-client that also keeps the seconds that it is told were waited; for the programs beside it."""
+"""A report of stoker-client that also records the reported wait times, for the other programs here."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from stoker_client import TrainingReport
 
 
 class KeptWaits(TrainingReport):
-    """Says all that it is told, and keeps ``waits``, in seconds."""
+    """Forwards all reports, and keeps ``waits``, in seconds."""
 
     def __init__(self, framework: str) -> None:
         super().__init__(framework=framework)

@@ -1,7 +1,6 @@
 """Keras on JAX with stoker-client's callback, in an order of one of its samplers.
 
-Its last line is JSON: the samples of each epoch in the order in which they were trained on, and the seconds that each
-batch is said to have been waited for.
+Its last line is JSON: the samples of each epoch in training order, and the reported wait of each batch in seconds.
 """
 
 import json
@@ -19,7 +18,7 @@ import stoker_client.keras
 from stoker_client import GlobalShuffleSampler, batches
 
 _SAMPLES, _BATCH, _EPOCHS, _SEED = 40, 8, 2, 11
-_FETCH = 0.05  # seconds that a batch takes to come, of which a step takes next to nothing
+_FETCH = 0.05  # seconds until a batch arrives; a step takes almost no time
 
 
 def main() -> None:

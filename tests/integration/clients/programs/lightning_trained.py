@@ -1,8 +1,8 @@
-"""Lightning's Trainer in two processes with stoker-client's callback and a sampler of it, validations and checkpoints.
+"""Lightning's Trainer in two processes with stoker-client's callback and sampler, validations and checkpoints.
 
-Run by the Python that has Lightning, with stoker_client on its path; Lightning runs it once more for the other process.
-Each writes ``RANK.json``: the samples of each epoch in the order in which it was trained on them, and the seconds that
-each batch is said to have been waited for.
+Run by the Python that has Lightning, with stoker_client on its path. Lightning runs it once more for the second
+process. Each writes ``RANK.json``: the samples of each epoch in training order, and the reported wait of each batch in
+seconds.
 """
 
 import json
@@ -19,11 +19,11 @@ import stoker_client.lightning
 from stoker_client import GlobalShuffleSampler
 
 _SAMPLES, _BATCH, _EPOCHS, _SEED, _PROCESSES = 80, 8, 2, 11, 2
-_FETCH = 0.05  # seconds that a batch takes to come, of which a step takes next to nothing
+_FETCH = 0.05  # seconds until a batch arrives; a step takes almost no time
 
 
 class Numbers(Dataset):
-    """Each sample is its own number, and takes its time to come."""
+    """Each sample is its own number, and arrives with a delay."""
 
     def __len__(self) -> int:
         return _SAMPLES
@@ -34,7 +34,7 @@ class Numbers(Dataset):
 
 
 class Model(LightningModule):
-    """A line through the numbers; remembers which ones it saw."""
+    """A line through the numbers. It records its samples."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Model(LightningModule):
         return torch.nn.functional.mse_loss(self.line(batch / _SAMPLES), batch / _SAMPLES)
 
     def validation_step(self, batch: Any, batch_idx: int) -> None:
-        """Look at nothing: that Lightning calls it is what counts."""
+        """Ignore the result: the test only needs Lightning to call it."""
 
     def configure_optimizers(self) -> Any:
         return torch.optim.SGD(self.parameters(), lr=0.25)
@@ -60,7 +60,7 @@ class Model(LightningModule):
 
 def main() -> None:
     """Train for two epochs."""
-    # As is usual: before Lightning begins the other process, and before any process knows its rank.
+    # As usual: before Lightning starts the second process, and before any process knows its rank.
     sampler = GlobalShuffleSampler(_SAMPLES, seed=_SEED)
     report = KeptWaits(framework="lightning")
     callback = stoker_client.lightning.callback(report, files={"layout": "Shards", "path": "numbers/*"})

@@ -1,7 +1,7 @@
 """PyTorch's DataLoader with samplers and reports of stoker-client, killed in the middle of an epoch and resumed.
 
-Run by Debian's Python, which has PyTorch, with stoker_client on its path. The argument: how many batches to train on
-before the end, all in all. Prints as JSON the samples of each epoch in the order in which they were trained on.
+Run by Debian's Python, which has PyTorch, with stoker_client on its path. The argument is the total number of batches
+to train on. Prints as JSON the samples of each epoch in training order.
 """
 
 import json
@@ -28,7 +28,7 @@ class Numbers(Dataset):
 
 
 def main() -> None:
-    """Train until the end, or until it is told to stop; go on where the checkpoint says, if there is one."""
+    """Train until the end, or until a stop signal. Continue from the checkpoint, if there is one."""
     stop, checkpoint = int(sys.argv[1]), Path("checkpoint.json")
     sampler = GroupShuffleSampler(Numbers(), 8, reservoir=16, seed=5)
     state: dict[str, Any] = {"epoch": 0, "step": 0, "seen": [[], [], []]}
@@ -50,7 +50,7 @@ def main() -> None:
             before += len(numbers)
             report.say(loss=torch.ones(1, requires_grad=True).sum() / state["step"])
             if state["step"] == stop:
-                # Its workers are ahead: what counts is what was trained on.
+                # Its workers are ahead: only trained batches count.
                 checkpoint.write_text(json.dumps({**state, "epoch": epoch, "sampler": sampler.state_dict(before)}))
                 return
         before = 0

@@ -1,4 +1,4 @@
-"""webdataset: samples out of tar shards, images decoded."""
+"""webdataset: samples from tar shards, with decoded images."""
 
 import hashlib
 import sys

@@ -1,8 +1,8 @@
 """Hugging Face's Trainer with stoker-client's callback, and Accelerate's DataLoaders for several processes.
 
-Run by the Python that has both, with stoker_client on its path. Its last line is JSON, a list of lists: the name of a
-way to train, how many samples and ranks there are, which rank it is, and of each epoch what is said of its order and
-what is read. At the end the Trainer trains once more and reports to the pod's socket: that is no part of the list.
+Run by the Python that has both, with stoker_client on its path. Its last line is JSON, a list of lists: the name of the
+training method, the numbers of samples and ranks, the rank, and for each epoch the reported order and the read samples.
+At the end the Trainer trains once more and reports to the pod's socket. That run is not in the list.
 """
 
 import itertools
@@ -16,12 +16,12 @@ from torch.utils.data import DataLoader, Dataset
 from transformers import Trainer, TrainingArguments
 
 from stoker_client import TrainingReport, huggingface
-from stoker_client.report_socket import ReportSocket
+from stoker_client.internal.report_socket import ReportSocket
 
 _BATCH, _RANKS, _EPOCHS, _SEED = 4, 3, 2, 2026
 _FILES = {"layout": "Shards", "path": "numbers/*"}
-# How many samples there are, and what ``accelerator_config`` of the Trainer says of loaders. Of the DataLoader itself:
-# ``shuffle`` and ``drop_last``.
+# The number of samples, and the Trainer's ``accelerator_config`` of loaders. For the DataLoader itself: ``shuffle`` and
+# ``drop_last``.
 _WAYS: dict[str, tuple[int, dict[str, Any]]] = {
     "usual": (43, {}),
     "drop_last": (43, {"drop_last": True}),
@@ -47,7 +47,7 @@ Printed = tuple[str, int, int, int, list[tuple[str, list[int]]]]
 
 
 class Numbers(Dataset):
-    """Each sample is its own number; ``read`` has all that were read."""
+    """Each sample is its own number. ``read`` has all read samples."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -62,7 +62,7 @@ class Numbers(Dataset):
 
 
 class Model(torch.nn.Module):
-    """The smallest one that the Trainer trains."""
+    """The smallest model that the Trainer trains."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Model(torch.nn.Module):
 
 
 class Lines(ReportSocket):
-    """A socket that keeps what is said of orders."""
+    """A socket that records the reports of orders."""
 
     def __init__(self) -> None:
         super().__init__("somewhere")
@@ -84,7 +84,7 @@ class Lines(ReportSocket):
         return True
 
     def report(self, rank: int = 0, ranks: int = 1) -> TrainingReport:
-        """Return one that has the time for every line."""
+        """Return a report without a rate limit."""
         return TrainingReport(rank=rank, world_size=ranks, socket=self, clock=itertools.count().__next__)
 
 
@@ -105,7 +105,7 @@ def _train(numbers: Numbers, report: TrainingReport | None, **options: Any) -> N
 
 
 def trainings() -> Iterator[Printed]:
-    """Yield what the Trainer says and reads, of itself and where it is told more."""
+    """Yield the Trainer's reports and reads, with its defaults and with more settings."""
     for name, options in _TRAININGS.items():
         numbers, lines = Numbers(43), Lines()
         _train(numbers, lines.report(), **options)
@@ -121,7 +121,7 @@ def trainings() -> Iterator[Printed]:
 
 
 def dealt(name: str, ranks: int, rank: int) -> Printed:
-    """Return what is said before each epoch of a rank's loader, and what it then reads."""
+    """Return the reports before each epoch of a rank's loader, and its reads."""
     samples, way = _WAYS[name]
     config = {"use_seedable_sampler": True, "shuffle": True, "drop_last": False, **way}
     numbers = Numbers(samples)
@@ -138,7 +138,7 @@ def dealt(name: str, ranks: int, rank: int) -> Printed:
 
 
 def main() -> None:
-    """Train last, so that what a node hears last is of the Trainer's usual way."""
+    """Train last, so that the node's last reports are of the Trainer's default method."""
     torch.set_num_threads(1)
     places = [(ranks, rank) for ranks in (1, _RANKS) for rank in range(ranks)]
     printed = [*(dealt(name, *place) for name in _WAYS for place in places), *trainings()]

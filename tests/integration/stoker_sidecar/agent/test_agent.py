@@ -1,128 +1,28 @@
 """The agent as a whole, in one process with an API server in memory and a fetcher that only listens."""
 
 import asyncio
-import base64
-import contextlib
-import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
 
-from stoker_api.names import PEER_NAME
-from stoker_api.nodecache import NodeDatasetStatus, NodePhase
+from stoker_api.node_caches.node_dataset_status import NodePhase
+from stoker_api.node_caches.peers import PEER_NAME
 from stoker_kube.api import Object
 from stoker_kube.errors import Unavailable
 from stoker_kube.resources import NODE_CACHES, SECRETS, TUNING_PROFILES
-from stoker_sidecar.agent.main import build
-from stoker_sidecar.agent.settings import AgentSettings
+from stoker_sidecar.wire.config.peer_tls import FILE, left
 from stoker_sidecar.wire.credentials import StaticCredentials
-from stoker_sidecar.wire.fetcher_protocol import Progress
-from stoker_sidecar.wire.peer_tls import FILE, left
-from tests.fakes.fetcher import GIB, FetcherForAgent
+from tests.fakes.fetcher import FetcherForAgent
 from tests.fakes.kube import FakeKube
-from tests.support.peers import make_peer_secret
-from tests.support.ports import free_ports
-from tests.support.waiting import eventually
-
-DIGEST = "d" * 64
-DATASET: Object = {
-    "namespace": "vision",
-    "name": "digits",
-    "uid": "u1",
-    "generation": 1,
-    "version": DIGEST,
-    "source": {"uri": "s3://bucket/digits/", "credentials": {"secretRef": {"name": "s3"}}},
-}
-
-
-def row(**figures: Any) -> Object:
-    known = {"namespace": "vision", "name": "digits", "uid": "u1", "version": DIGEST, "observed_generation": 1}
-    return dict(NodeDatasetStatus(**known | figures).wire())
-
-
-def progress(*rows: Object, orphans: tuple[str, ...] = ()) -> Progress:
-    return Progress(rows, GIB, 100 * GIB, 50 * GIB, dict.fromkeys(orphans, (DIGEST,)))
-
-
-@dataclass
-class RunningAgent:
-    """A node with a running agent."""
-
-    kube: FakeKube
-    fetcher: FetcherForAgent
-    folder: Path
-    agent: asyncio.Task[None]
-    stopping: asyncio.Event
-    http_port: int
-    learning_port: int
-
-    async def plan(self, *datasets: Object, **spec: Any) -> None:
-        body = {"metadata": {"name": "node-1"}, "spec": {"datasets": list(datasets)} | spec}
-        await self.kube.apply(NODE_CACHES, body, field_manager="operator")
-
-    @property
-    def status(self) -> Object:
-        """NodeCache.status as it is in the API server."""
-        return next((dict(cache.get("status", {})) for cache in self.kube.objects(NODE_CACHES)), {})
-
-    @property
-    def row(self) -> Object:
-        """The status of the first dataset."""
-        return next(iter(self.status.get("datasets", [])), {})
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait for a condition while the agent runs; an agent that ends by itself raises its own error."""
-        await eventually(lambda: self.agent.done() or condition())
-        if self.agent.done():
-            self.agent.result()
-
-    async def stop(self) -> None:
-        self.stopping.set()
-        async with asyncio.timeout(5):
-            await self.agent
-
-
-@contextlib.asynccontextmanager
-async def running(kube: FakeKube, folder: Path) -> AsyncIterator[RunningAgent]:
-    folders = [f"--{name}={folder / name}" for name in ("kubelet-dir", "cache-root", "mount-root", "state-dir")]
-    http, peers, learning = free_ports(3)
-    options = ["--node-name=node-1", "--pod-ip=127.0.0.1", f"--run-dir={folder}", "--namespace=stoker"]
-    options += [f"--http-port={http}", f"--peer-port={peers}", f"--learning-port={learning}"]
-    settings = AgentSettings.parse([*options, "--floor-bytes=0", *folders])
-    stopping = asyncio.Event()
-    task = asyncio.create_task(build(settings, kube).run(stopping))
-    node = RunningAgent(kube, FetcherForAgent(), folder, task, stopping, http, learning)
-    try:
-        await node.fetcher.start(folder / "fetcher.sock")
-        yield node
-    finally:
-        await node.stop()
-        await node.fetcher.stop()
-
-
-@pytest.fixture
-async def kube() -> FakeKube:
-    fake = FakeKube()
-    keys = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "key"}
-    data = {name: base64.b64encode(value.encode()).decode() for name, value in keys.items()}
-    await fake.create(SECRETS, {"metadata": {"name": "s3", "namespace": "vision"}, "data": data})
-    return fake
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """Make a folder with a short path: names of unix sockets end at 107 characters."""
-    with tempfile.TemporaryDirectory(prefix="sk") as short:
-        yield Path(short)
+from tests.support.agent_node import DATASET, DIGEST, RunningAgent, agent_node, progress, row
+from tests.support.peers import certify, new_authority
 
 
 @pytest.fixture
 async def node(kube: FakeKube, folder: Path) -> AsyncIterator[RunningAgent]:
-    async with running(kube, folder) as one:
+    async with agent_node(kube, folder) as one:
         yield one
 
 
@@ -132,6 +32,15 @@ async def test_a_planned_dataset_reaches_the_fetcher_with_its_keys(node: Running
     order = node.fetcher.configured["u1"]
     assert order.credentials == StaticCredentials("id", "key")
     assert order.dataset["source"]["uri"] == "s3://bucket/digits/"
+
+
+async def test_a_dataset_too_large_to_be_told_of_keeps_no_other_from_the_fetcher(node: RunningAgent) -> None:
+    huge = DATASET | {"uid": "huge", "name": "huge", "warmPaths": ["x" * 1000] * 5000}
+    await node.plan(huge, DATASET)
+    await node.until(lambda: "u1" in node.fetcher.configured)
+    node.fetcher.say(progress(row(phase=NodePhase.WARM, files=10, warm_files=10)))
+    await node.until(lambda: any(one.get("phase") == "Warm" for one in node.status.get("datasets", [])))
+    assert "huge" not in node.fetcher.configured
 
 
 async def test_the_fetcher_s_progress_reaches_the_status(node: RunningAgent) -> None:
@@ -191,7 +100,7 @@ async def test_a_lost_plan_removes_nothing(node: RunningAgent) -> None:
     await node.kube.delete(NODE_CACHES, "node-1")
     node.fetcher.say(progress(row(phase=NodePhase.WARM, warm_files=7)))
     async with aiohttp.ClientSession(base) as session:
-        async with asyncio.timeout(10):  # until the agent has surely seen it
+        async with asyncio.timeout(10):  # until the agent must have seen it
             while "} 7.0" not in await (await session.get("/metrics")).text():
                 pass
     assert node.fetcher.removed == []
@@ -208,11 +117,11 @@ async def test_a_fetcher_that_comes_back_is_told_everything_again(node: RunningA
 
 
 async def test_an_agent_that_comes_back_does_not_make_a_warm_node_look_empty(kube: FakeKube, folder: Path) -> None:
-    async with running(kube, folder) as first:
+    async with agent_node(kube, folder) as first:
         await first.plan(DATASET)
         first.fetcher.say(progress(row(phase=NodePhase.WARM, files=10, warm_files=10)))
         await first.until(lambda: first.row.get("phase") == "Warm")
-    async with running(kube, folder) as second:
+    async with agent_node(kube, folder) as second:
         second.fetcher.say(progress(orphans=("u1",)))
         await second.until(lambda: "u1" in second.fetcher.configured)
         assert second.row["phase"] == "Warm"
@@ -282,8 +191,8 @@ async def test_rules_and_history_are_for_those_who_reach_the_pods_loopback_addre
 
 
 async def test_other_nodes_are_given_manifests(node: RunningAgent) -> None:
-    await make_peer_secret(node.kube, "stoker")
     await node.plan(DATASET)
+    await certify(node.kube, "node-1", new_authority())
     await node.until(lambda: "address" in node.status and (node.folder / FILE).exists())
     write_manifest(node)
     found = left(node.folder)
@@ -303,7 +212,7 @@ async def test_other_nodes_are_given_manifests(node: RunningAgent) -> None:
 
 
 async def test_a_node_without_its_fetcher_is_not_ready(kube: FakeKube, folder: Path) -> None:
-    async with running(kube, folder) as node:
+    async with agent_node(kube, folder) as node:
         await node.plan(DATASET)
         await node.until(lambda: "u1" in node.fetcher.configured)
         base = await base_of(node)

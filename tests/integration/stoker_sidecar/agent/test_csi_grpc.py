@@ -1,4 +1,4 @@
-"""The driver over real sockets and with real mounts, called as the kubelet calls it."""
+"""The driver over real sockets and with real mounts, with the kubelet's calls."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -8,8 +8,10 @@ import pytest
 
 from stoker_api import names
 from stoker_sidecar.agent.csi.pb import csi_pb2, registration_pb2
-from stoker_sidecar.linux import mounts
+from stoker_sidecar.agent.csi.rpc import MOST_ERROR
+from stoker_sidecar.linux.mounts import target_mounts
 from tests.support.csi_driver import FILES, RunningDriver, node_folder, running_driver, write_version
+from tests.support.json_log import json_log
 
 pytestmark = pytest.mark.root
 
@@ -29,6 +31,7 @@ def publish_message(target: Path, **attributes: str) -> csi_pb2.NodePublishVolum
         volume_id="csi-1",
         target_path=str(target),
         volume_capability={"mount": {}, "access_mode": {"mode": mode}},
+        readonly=True,
         volume_context=pod | {"dataset": "imagenet"} | attributes,
     )
 
@@ -49,6 +52,15 @@ async def test_a_published_dataset_is_read_from_the_target(driver: RunningDriver
     assert {path: (target / path).read_bytes() for path in FILES} == FILES
 
 
+async def test_json_lines_about_a_mount_have_the_pod_s_uid(driver: RunningDriver) -> None:
+    target = driver.pods / "u1" / "mount"
+    with json_log("stoker_sidecar") as lines:
+        await publish(driver, target)
+        await unpublish(driver, target)
+    assert [(line["uid"], line["node"]) for line in lines] == [("u1", "node-1")] * len(lines)
+    assert [line["message"].split()[0] for line in lines][-2:] == ["NodePublishVolume", "NodeUnpublishVolume"]
+
+
 async def test_a_published_dataset_cannot_be_written(driver: RunningDriver) -> None:
     target = driver.pods / "u1" / "mount"
     await publish(driver, target)
@@ -62,7 +74,7 @@ async def test_unpublish_leaves_neither_mount_nor_folder(driver: RunningDriver) 
         await publish(driver, target)
     for _ in range(2):
         await unpublish(driver, target)
-    assert mounts.layers(target) == ()
+    assert target_mounts.layers(target) == ()
     assert not target.exists()
 
 
@@ -93,6 +105,13 @@ async def test_a_refusal_has_its_code_and_a_sentence(
     assert " " in (caught.value.details() or "")
 
 
+async def test_an_error_is_short_however_long_what_was_asked_is(driver: RunningDriver) -> None:
+    request = csi_pb2.NodeGetVolumeStatsRequest(volume_id="é" * 900_000, volume_path="/x")
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await driver.call("csi.v1.Node/NodeGetVolumeStats", request, csi_pb2.NodeGetVolumeStatsResponse)
+    assert len((caught.value.details() or "").encode()) <= MOST_ERROR
+
+
 async def test_methods_that_the_driver_does_not_have_are_unimplemented(driver: RunningDriver) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await driver.call("csi.v1.Node/NodeStageVolume", csi_pb2.NodeGetInfoRequest(), csi_pb2.NodeGetInfoResponse)
@@ -115,7 +134,7 @@ async def test_the_kubelet_learns_where_the_driver_listens(driver: RunningDriver
 
 
 async def test_a_socket_left_by_a_killed_agent_is_replaced(driver: RunningDriver) -> None:
-    """The fixture's sockets lie in the way of a second driver of the same node."""
+    """The fixture's sockets are at the paths of a second driver of the same node."""
     async with running_driver(driver.driver.kubelet_dir.parent, write_version(driver.pods.parent / "other")) as second:
         answer = await second.call("csi.v1.Node/NodeGetInfo", csi_pb2.NodeGetInfoRequest(), csi_pb2.NodeGetInfoResponse)
         assert isinstance(answer, csi_pb2.NodeGetInfoResponse)

@@ -1,4 +1,4 @@
-"""csi-sanity, the Container Storage Interface's own conformance suite, passes whole for what this driver is.
+"""csi-sanity, the Container Storage Interface's own conformance suite, passes for this driver's services.
 
 Identity and node.
 """
@@ -20,12 +20,14 @@ from e2e.cluster.build import Programs
 from stoker_api import names
 from stoker_sidecar.agent.csi.driver import Driver, IdentityService
 from stoker_sidecar.agent.csi.pb import csi_pb2
+from stoker_sidecar.agent.csi.request import parse_publish
 from stoker_sidecar.agent.csi.rpc import serve
+from stoker_sidecar.volumes.core.publish import PublishRequest
 from tests.support.csi_driver import node_folder, running_driver, write_version
 
 pytestmark = pytest.mark.root
 
-# What the kubelet adds for an inline volume, and the attribute that a user writes.
+# The kubelet's additions for an inline volume, and the attribute that a user writes.
 CONTEXT = {
     "dataset": "imagenet",
     names.CSI_POD_NAMESPACE: "vision",
@@ -36,21 +38,21 @@ CONTEXT = {
 
 
 def field(number: int, value: bytes) -> bytes:
-    """Encode one length-delimited field on the wire of protocol buffers (shorter than 128 bytes)."""
+    """Encode one length-delimited field in protocol buffers' wire format (shorter than 128 bytes)."""
     return bytes([number << 3 | 2, len(value)]) + value
 
 
 class Provisioner:
     """The Controller service that the suite's node tests need to make volumes.
 
-    Stoker's volumes are made by the operator.
+    The operator makes Stoker's volumes.
     """
 
     def __init__(self) -> None:
         self._numbers = itertools.count()
 
     def handler(self) -> "grpc.GenericRpcHandler[Any, Any]":
-        """Answer CreateVolume, DeleteVolume and no capability, on raw messages: our stubs have no controller."""
+        """Answer CreateVolume, DeleteVolume and no capability, with raw messages: the stubs have no controller."""
         answers = {"CreateVolume": self._create, "DeleteVolume": self._empty, "ControllerGetCapabilities": self._empty}
         methods = {name: grpc.unary_unary_rpc_method_handler(answer) for name, answer in answers.items()}
         return grpc.method_handlers_generic_handler("csi.v1.Controller", methods)
@@ -65,7 +67,7 @@ class Provisioner:
         return b""
 
 
-# Features that the suite may find absent, as it says so: staging, expansion and the health calls are optional in CSI.
+# Features that the suite accepts as absent: staging, expansion and the health calls are optional in CSI.
 ABSENT = {
     "NodeStageVolume not supported",
     "NodeUnstageVolume not supported",
@@ -77,22 +79,28 @@ ABSENT = {
 
 
 async def claim_controller(_self: IdentityService, _request: Message) -> csi_pb2.GetPluginCapabilitiesResponse:
-    """Answer for Identity as a driver does that has a controller."""
+    """Answer for Identity as a driver with a controller does."""
     service = csi_pb2.PluginCapability.Service(type=csi_pb2.PluginCapability.Service.CONTROLLER_SERVICE)
     return csi_pb2.GetPluginCapabilitiesResponse(capabilities=[csi_pb2.PluginCapability(service=service)])
 
 
+def parse_as_read_only(request: csi_pb2.NodePublishVolumeRequest, kubelet_dir: Path) -> PublishRequest:
+    """Parse a request of the suite. It cannot make its volumes read-only, but inline volumes must be."""
+    request.readonly = True
+    return parse_publish(request, kubelet_dir)
+
+
 @asynccontextmanager
 async def provisioner(socket: Path) -> AsyncIterator[Path]:
-    """Serve a Controller service on a socket of its own."""
+    """Serve a Controller service on a separate socket."""
     async with serve(socket, [Provisioner().handler()]):
         yield socket
 
 
 async def run_suite(program: Path, folder: Path, driver: Driver, *flags: str) -> dict[str, str]:
-    """Run csi-sanity; return for each test that ran or was left out "passed", or why it was skipped.
+    """Run csi-sanity. Return "passed" for each test, or the reason why it was skipped.
 
-    Fails when the suite fails.
+    Fails if the suite fails.
     """
     report = folder / "report.json"
     process = await asyncio.create_subprocess_exec(
@@ -112,7 +120,7 @@ async def run_suite(program: Path, folder: Path, driver: Driver, *flags: str) ->
 
 
 def outcomes(report: Any) -> dict[str, str]:
-    """Test name -> outcome; what the focus left out has no reason and is not listed."""
+    """Test name -> outcome. Tests outside the focus have no reason and are not listed."""
     specs = [spec for suite in report for spec in suite["SpecReports"] if spec["LeafNodeType"] == "It"]
     named = {" ".join([*spec["ContainerHierarchyTexts"], spec["LeafNodeText"]]): spec for spec in specs}
     stated = {name: spec.get("Failure", {}).get("Message", spec["State"]) for name, spec in named.items()}
@@ -121,11 +129,11 @@ def outcomes(report: Any) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def sanity() -> Path:
-    """Return the suite's program, from the harness's cache; built when it is not there."""
+    """Return the suite's program from the harness's cache. It is built if missing."""
     return Programs().path("csi-sanity")
 
 
-@pytest.mark.timeout(600)  # the suite takes seconds; building it the first time, a minute or two
+@pytest.mark.timeout(600)  # the suite takes seconds; its first build takes a minute or two
 async def test_the_identity_service_passes_whole(sanity: Path) -> None:
     with node_folder() as folder:
         async with running_driver(folder, write_version(folder / "cache")) as running:
@@ -138,6 +146,7 @@ async def test_the_identity_service_passes_whole(sanity: Path) -> None:
 async def test_the_node_service_passes_whole_with_real_mounts(sanity: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Without a controller the suite leaves out every test that mounts.
     monkeypatch.setattr(IdentityService, "get_plugin_capabilities", claim_controller)
+    monkeypatch.setattr("stoker_sidecar.agent.csi.driver.parse_publish", parse_as_read_only)
     with node_folder() as folder:
         info = write_version(folder / "cache")
         async with running_driver(folder, info) as running, provisioner(folder / "controller.sock") as controller:

@@ -1,18 +1,19 @@
-"""A cache disk that refuses every call, as XFS does after a shutdown, costs what lies on it, and not the agent."""
+"""A cache disk that refuses every call, as XFS does after a shutdown, loses only its own data, not the agent."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from stoker_api.dataset import MountMode
-from stoker_api.node_storage import CacheFolder
-from stoker_sidecar.agent.agent import restore_missing
+from stoker_api.datasets.dataset import MountMode
+from stoker_api.node_caches.node_storage import CacheFolder
+from stoker_sidecar.agent.planning.cache_roots import restore_missing
 from stoker_sidecar.errors import VolumeError
-from stoker_sidecar.linux import mounts
+from stoker_sidecar.linux.mounts import target_mounts
 from stoker_sidecar.version.layout import CachePaths
 from stoker_sidecar.volumes.mount_sources import MountSources
 from stoker_sidecar.volumes.mount_table import MountTable
+from stoker_sidecar.volumes.mount_upkeep import MountUpkeep
 from stoker_sidecar.volumes.mounted_volumes import MountedVolumes
 from stoker_sidecar.volumes.mounter import Mounter
 from stoker_sidecar.volumes.node_volumes import Reconciler
@@ -34,7 +35,7 @@ def dying(tmp_path: Path) -> Iterator[SmallDisk]:
 
 
 class TwoDisks:
-    """The volumes of a node with a cache folder on a disk that dies, and one on a disk that does not."""
+    """The volumes of a node with a cache folder on a dying disk, and one on a healthy disk."""
 
     def __init__(self, folder: Path, dying: Path) -> None:
         self.roots = [dying, folder / "good"]
@@ -44,11 +45,12 @@ class TwoDisks:
         modes = (MountMode.NATIVE, MountMode.FUSE)
         sources = MountSources(FakeKeeper(), FakeOverlays(), table, folder / "mnt", modes)
         self.folders = CacheFolders(self.roots)
-        self.volumes = MountedVolumes(table, sources, Mounter(mounts), self.folders.find)
+        self.volumes = MountedVolumes(table, sources, Mounter(target_mounts), self.folders.find)
+        self.upkeep = MountUpkeep(self.volumes.bindings, sources)
         self.publisher = Publisher(self.plan, self.volumes, clock=self.plan.clock)
 
     def put(self, root: Path, name: str) -> None:
-        """Put a whole version of the dataset ``name`` into a folder, and plan it."""
+        """Put a complete version of the dataset ``name`` into a folder, and plan it."""
         made = VersionFolder(self._folder / f"making-{name}", FILES | {name: b""})
         paths = CachePaths(root).dataset(f"{UID}-{name}").version(made.info.digest)
         paths.folder.mkdir(parents=True)
@@ -72,7 +74,7 @@ def node(tmp_path: Path, dying: SmallDisk) -> Iterator[TwoDisks]:
     made.put(made.roots[1], "spared")
     yield made
     for record in made.volumes.all():
-        mounts.unmount_all(record.request.target)
+        target_mounts.unmount_all(record.request.target)
 
 
 async def test_what_lies_on_another_disk_is_mounted(node: TwoDisks, dying: SmallDisk) -> None:
@@ -91,8 +93,8 @@ async def test_volumes_are_restored_and_reconciled_beside_dead_ones(node: TwoDis
     for name in ("lost", "spared"):
         await node.publish(name)
     dying.kill()
-    await node.volumes.restore()
-    await Reconciler(Changes(), node.volumes).reconcile_all()
+    await node.upkeep.restore()
+    await Reconciler(Changes(), node.upkeep).reconcile_all()
     assert (await node.publish("spared") / "a").read_bytes() == b"alpha"
 
 

@@ -1,4 +1,4 @@
-"""A version that a pod is just mounting is not dropped to make room: publisher, link and fetcher in one process."""
+"""Eviction does not drop a version that a pod is mounting: publisher, link and fetcher in one process."""
 
 import asyncio
 import tempfile
@@ -8,18 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from stoker_api.dataset import MountMode
-from stoker_api.dataset_source import Source
+from stoker_api.datasets.dataset import MountMode
+from stoker_api.datasets.dataset_source import Source
 from stoker_api.meta import ObjectMeta
-from stoker_api.node_dataset import NodeDataset
-from stoker_api.nodecache import (
-    NodeCache,
-    NodeCacheSpec,
-    NodeDatasetStatus,
-    NodePhase,
-)
-from stoker_sidecar.agent.fetcher_link import FetcherLink
-from stoker_sidecar.agent.plan import NodePlan
+from stoker_api.node_caches.node_dataset import NodeDataset
+from stoker_api.node_caches.node_dataset_status import NodeDatasetStatus, NodePhase
+from stoker_api.node_caches.nodecache import NodeCache, NodeCacheSpec
+from stoker_sidecar.agent.planning.fetcher_link import FetcherLink
+from stoker_sidecar.agent.planning.plan import NodePlan
 from stoker_sidecar.fetcher.handoff_state import HandoffState
 from stoker_sidecar.fetcher.server import Server
 from stoker_sidecar.volumes.core.publish import PublishRequest
@@ -76,7 +72,7 @@ class Node:
         return self.cache.status(uid)
 
     async def has_every_file(self, uid: str) -> bool:
-        """Whether what the pod sees is whole: what is bound natively has no other way to its bytes."""
+        """Whether the pod's view is complete, because a native bind mount has no other source of bytes."""
         (source,) = self.mounts.layers(self.request(uid).target)
         return source.name != "tree" or sum(path.is_file() for path in source.rglob("*")) == FILES
 
@@ -122,7 +118,7 @@ async def test_a_version_that_is_being_mounted_is_not_dropped_for_another_pods(n
     node.want(**await _listed(node))
     await eventually(lambda: any(node.status(uid).warm_files == FILES for uid in UIDS))
     for _ in range(ROUNDS):
-        node.cache.clock.ahead += 2  # the free room is asked for anew
+        node.cache.clock.ahead += 2  # the free room is requested again
         await asyncio.gather(*(node.publisher.publish(node.request(uid)) for uid in UIDS))
         await eventually(lambda: all(node.status(uid).phase in SETTLED for uid in UIDS))
         assert all([await node.has_every_file(uid) for uid in UIDS])

@@ -1,4 +1,4 @@
-"""What the operator says of object stores reaches the fetcher, and what the fetcher sees of them the status."""
+"""The operator's limits of object stores reach the fetcher, and the fetcher's observations reach the status."""
 
 import asyncio
 import tempfile
@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from stoker_api.dataset_source import Source
+from stoker_api.datasets.dataset_source import Source
+from stoker_api.datasets.origin import OriginShare
 from stoker_api.meta import ObjectMeta
-from stoker_api.node_dataset import NodeDataset
-from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodePhase
-from stoker_api.origin import OriginShare
-from stoker_sidecar.agent.fetcher_link import FetcherLink
-from stoker_sidecar.agent.plan import NodePlan
+from stoker_api.node_caches.node_dataset import NodeDataset
+from stoker_api.node_caches.node_dataset_status import NodePhase
+from stoker_api.node_caches.nodecache import NodeCache, NodeCacheSpec
+from stoker_sidecar.agent.planning.fetcher_link import FetcherLink
+from stoker_sidecar.agent.planning.plan import NodePlan
 from stoker_sidecar.fetcher.handoff_state import HandoffState
 from stoker_sidecar.fetcher.server import Server
 from stoker_sidecar.wire.credentials import AmbientCredentials

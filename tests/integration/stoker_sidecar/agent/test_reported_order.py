@@ -1,4 +1,4 @@
-"""The agent as a whole follows the order that a pod reports, and says whose word it is."""
+"""The agent as a whole follows the order that a pod reports, and shows its source."""
 
 import asyncio
 import json
@@ -10,16 +10,17 @@ import pytest
 from stoker_api import names
 from stoker_kube.api import Object
 from stoker_sidecar.agent.csi.pb import csi_pb2
+from stoker_sidecar.wire.reader_protocol import SOCKET
 from stoker_sidecar.wire.reports_protocol import Heard, encode
 from stoker_tuning.reports.figures import ReportFigures
 from stoker_tuning.reports.line import parse_line
 from tests.fakes.kube import FakeKube
 from tests.fakes.volumes import UID
-from tests.integration.stoker_sidecar.agent.test_agent import DATASET, RunningAgent, folder, kube, running
+from tests.support.agent_node import DATASET, RunningAgent, agent_node
 from tests.support.csi_driver import write_version
+from tests.support.version_readers import process_reader
 from tests.support.waiting import eventually
 
-__all__ = ["folder", "kube"]
 pytestmark = [pytest.mark.root]
 POD = "pod-1"
 _MODE = csi_pb2.VolumeCapability.AccessMode.SINGLE_NODE_WRITER
@@ -33,6 +34,7 @@ async def publish(node: RunningAgent, volume: str, **attributes: str) -> Path:
         volume_id=f"csi-{volume}",
         target_path=str(target),
         volume_capability={"mount": {}, "access_mode": {"mode": _MODE}},
+        readonly=True,
         volume_context=who | {names.CSI_EPHEMERAL: "true", "dataset": "digits"} | attributes,
     )
     await call(node, "Publish", message)
@@ -73,11 +75,11 @@ async def test_an_order_that_a_pod_reports_is_followed(kube: FakeKube, folder: P
 
     (folder / "state-dir" / "reports").mkdir(parents=True)
     listener = await asyncio.start_unix_server(speak, folder / "reports.sock")
-    async with listener, running(kube, folder) as node:
+    async with listener, process_reader(folder / SOCKET), agent_node(kube, folder) as node:
         await node.plan(DATASET | {"uid": UID, "version": info.digest})
         data, report = await publish(node, "data"), await publish(node, "report", report="true")
         try:
-            # News of a pod that is shown already wait 10 s.
+            # Changes of a pod that is already in the status wait 10 s.
             await eventually(lambda: any(row.get("orderSource") == "Report" for row in shown(node)), 30.0)
             assert shown(node)[0]["order"] == "Unknown"
             assert "too few to tell" in shown(node)[0]["orderMessage"]

@@ -1,4 +1,4 @@
-"""A version with files of awkward sizes, mounted in each kind, once for all tests of calls."""
+"""A version with files of special sizes, mounted in each kind, once for all tests of calls."""
 
 import os
 import random
@@ -17,7 +17,7 @@ def _files() -> dict[str, bytes]:
         "data/large.bin": noise.randbytes(3 * MIB + 17),
         "data/small.txt": b"one line\n",
         "data/empty": b"",
-        # What a careless copier would take for a hole.
+        # Zeros that a careless copier would take for a hole.
         "data/zeros.bin": bytes(MIB) + noise.randbytes(MIB) + bytes(MIB),
         "code/run.sh": b"#!/bin/sh\necho ran\n",
     }
@@ -38,7 +38,7 @@ def truth(mounted: Shown) -> bytes:
 
 @pytest.fixture
 def fd(mounted: Shown) -> Iterator[int]:
-    """Open the large file to read, with none of its pages in memory."""
+    """Open the large file for reading, with none of its pages in memory."""
     opened = os.open(mounted.path / "data/large.bin", os.O_RDONLY)
     os.posix_fadvise(opened, 0, 0, os.POSIX_FADV_DONTNEED)
     yield opened

@@ -1,4 +1,4 @@
-"""Every way in which programs take bytes out of a file gives the object's bytes, in each kind of mount."""
+"""Every way to read a file returns the object's bytes, in each kind of mount."""
 
 import errno
 import mmap
@@ -118,7 +118,7 @@ def test_direct_reads_of_whole_pages_have_the_bytes_and_the_tail_is_short(mounte
     step = 64 * PAGE
     seen = bytearray()
     try:
-        with mmap.mmap(-1, step) as buffer:  # page-aligned, as O_DIRECT wants
+        with mmap.mmap(-1, step) as buffer:  # page-aligned, as O_DIRECT requires
             while count := os.preadv(fd, [buffer], len(seen)):
                 seen += buffer[:count]
                 if count < step:
@@ -177,7 +177,7 @@ def _content(fd: int) -> bytes:
 
 
 def _segments(fd: int, size: int) -> Iterator[tuple[int, int]]:
-    """Walk what lseek says is data: (start, end) of each."""
+    """Walk the data ranges of lseek: (start, end) of each."""
     end = 0
     while end < size:
         try:

@@ -1,4 +1,4 @@
-"""A big folder is listed whole and once, from any position, whoever else reads it and whatever dies meanwhile."""
+"""A big folder is listed completely and once, from any position, despite parallel readers and killed processes."""
 
 import random
 from collections.abc import Iterator

@@ -1,24 +1,26 @@
-"""Cache folders that fill up, die, become read-only or are deleted under real readers.
+"""Cache folders that fill up, die, become read-only or are deleted during real reads.
 
 Right bytes or a clear errno, soon.
 """
 
 import errno
+import random
 import shutil
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from stoker_api.nodecache import NodePhase
+from stoker_api.node_caches.node_dataset_status import NodePhase
 from tests.support.faulty_node import FaultyNode, faulty_node, random_files
 from tests.support.small_disk import SmallDisk, memory_folder, small_disk
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.root
 FILES = random_files(60, 200_000)
-# A call that meets a failed disk answers within this, in seconds; the fetcher gives up far earlier than the kubelet.
+# The limit in seconds of a call to a failed disk. The fetcher gives up far earlier than the kubelet.
 BOUND = 20.0
 
 
@@ -30,7 +32,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 @pytest.fixture
 def dying(tmp_path: Path) -> Iterator[SmallDisk]:
-    """Mount an XFS, which refuses every call once it is killed."""
+    """Mount an XFS, which refuses every call after it is killed."""
     with small_disk(tmp_path, kind="xfs") as made:
         yield made
 
@@ -50,7 +52,7 @@ def alone(tmp_path: Path, disk: SmallDisk) -> Iterator[FaultyNode]:
 
 @pytest.fixture
 def spared(tmp_path: Path, disk: SmallDisk, memory: Path) -> Iterator[FaultyNode]:
-    """Run a node with a folder in memory beside the one on the disk."""
+    """Run a node with a folder in memory and one on the disk."""
     with faulty_node(tmp_path, f"{disk.path},memory:{memory}", FILES) as made:
         yield made
 
@@ -135,6 +137,50 @@ def test_a_full_disk_is_no_error_while_there_is_memory(spared: FaultyNode, disk:
     _read(mount, _half())
     disk.fill()
     assert _read_all(mount) == FILES
+
+
+_LITTLE = 6 * 1024**2  # bytes: half of the files
+_FLOOR = "16Mi"  # more than that: no file may stay
+
+
+@pytest.mark.parametrize("when", ["before the first read", "in the middle"])
+def test_a_disk_that_others_fill_but_for_a_little_is_read_through_and_never_full(
+    tmp_path: Path, disk: SmallDisk, when: str
+) -> None:
+    with faulty_node(tmp_path, str(disk.path), FILES, floor=_FLOOR) as node:
+        mount = node.mount(node.list())
+        if when == "in the middle":
+            _read(mount, _half())
+        disk.fill(but=_LITTLE)
+        for name, content in FILES.items():
+            assert (mount / name).read_bytes() == content
+            assert disk.free() > 0
+
+
+def test_many_readers_of_a_disk_with_little_room_get_the_right_bytes(tmp_path: Path, disk: SmallDisk) -> None:
+    with faulty_node(tmp_path, str(disk.path), FILES, floor=_FLOOR) as node, ThreadPoolExecutor(8) as readers:
+        mount = node.mount(node.list())
+        disk.fill(but=_LITTLE)
+        read = readers.map(lambda name: (mount / name).read_bytes(), FILES)
+        assert dict(zip(FILES, read, strict=True)) == FILES
+
+
+def test_a_file_larger_than_the_room_of_its_disk_is_read_through(tmp_path: Path, disk: SmallDisk) -> None:
+    large = {"large.bin": random.Random(1).randbytes(60 * 1024**2)}
+    with faulty_node(tmp_path, str(disk.path), large, floor=_FLOOR) as node:
+        mount = node.mount(node.list())
+        disk.fill(but=30 * 1024**2)
+        with (mount / "large.bin").open("rb") as file:
+            for place in range(0, 60 * 1024**2, 1024**2):
+                assert file.read(1024**2) == large["large.bin"][place : place + 1024**2]
+
+
+def test_a_disk_with_fewer_inodes_than_files_and_folders_is_read_through(tmp_path: Path) -> None:
+    nested = {f"{path}/a/b": data for path, data in random_files(300, 5000).items()}
+    with small_disk(tmp_path, 64, "ext4", "-N", "200") as disk, faulty_node(tmp_path, str(disk.path), nested) as node:
+        mount = node.mount(node.list())
+        for _ in range(2):
+            assert _read(mount, list(nested)) == nested
 
 
 def test_a_full_disk_alone_is_a_clear_errno_and_room_again_is_used(alone: FaultyNode, disk: SmallDisk) -> None:

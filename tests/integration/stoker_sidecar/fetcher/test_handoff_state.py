@@ -1,4 +1,4 @@
-"""The fetcher of a keeper that took over knows what the one before it was told, though no agent has spoken to it."""
+"""After a takeover, the new keeper's fetcher has the settings of its predecessor, without a call from an agent."""
 
 import shlex
 import socket
@@ -45,7 +45,7 @@ def test_missing_bytes_come_from_a_fetcher_that_took_over(tmp_path: Path) -> Non
 
 
 def _configured(sock: Path, cache: Path, source: Path) -> Read:
-    """Tell a fetcher of a dataset as the agent does; the read of its one file, of which nothing is here yet."""
+    """Send a dataset to a fetcher as the agent does. Return the read of its only file, which is not local."""
     row = {"namespace": "n", "name": "set", "uid": UID, "source": {"uri": f"file://{source}"}, "listingId": "1"}
     wait_until(lambda: _listens(sock))
     assert _ask(sock, Configure(row, AmbientCredentials())) == Done()
@@ -62,7 +62,7 @@ def _configured(sock: Path, cache: Path, source: Path) -> Read:
 
 
 def _listens(sock: Path) -> bool:
-    """Tell whether a fetcher takes connections: the socket has its name a moment before."""
+    """Return True if a fetcher accepts connections: the socket gets its name a moment before."""
     with socket.socket(socket.AF_UNIX) as connection:
         return connection.connect_ex(str(sock)) == 0
 

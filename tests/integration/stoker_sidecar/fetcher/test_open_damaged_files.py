@@ -1,4 +1,4 @@
-"""Who has a damaged file open through a native mount or an overlay gets the right bytes, or its end and none of it."""
+"""A reader with a damaged file open, native or by overlay, gets the right bytes, or EOF without damaged bytes."""
 
 import json
 import subprocess
@@ -11,11 +11,11 @@ import pytest
 pytestmark = pytest.mark.root
 SIGBUS = 7
 
-# In a process of its own: it has mounts of its own, and a child of it dies of SIGBUS.
+# In a separate process: it has its own mounts, and its child dies of SIGBUS.
 _PROGRAM = """
 import json, mmap, os, subprocess, sys
 from pathlib import Path
-from stoker_sidecar.fetcher.repairs import DamagedFile
+from stoker_sidecar.fetcher.ondisk.recovery.repairs import DamagedFile
 from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.version.manifest import Entry
 
@@ -46,7 +46,7 @@ print(json.dumps([before, os.pread(opened, 7, 0).decode(), os.WTERMSIG(status), 
 
 
 def _seen(folder: Path, *words: str) -> Any:
-    """Return what a reader mapped before, what read(2) gives it then, and signal and exit code of its mapping."""
+    """Return a reader's earlier mapped bytes, its read(2) now, and signal and exit code of its mapping."""
     command = ["unshare", "--mount", "--propagation", "private", sys.executable, "-c", _PROGRAM, str(folder), *words]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout)
 

@@ -1,50 +1,34 @@
-"""The fetcher process within its share of a source, and before one that asks for less; counted at the server."""
+"""The fetcher process within its share of a source, and with a source that asks for less, counted at the server."""
 
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
 
 import pytest
 
-from stoker_api.nodecache import NodePhase
-from stoker_api.origin import NodeOrigin
-from stoker_sidecar.wire.fetcher_protocol import Configure, Done, Shares
+from stoker_api.datasets.origin import NodeOrigin
+from stoker_api.node_caches.node_dataset_status import NodePhase
+from stoker_sidecar.wire.fetcher_protocol import Done, Shares
 from tests.support.fault_proxy import Fault, FaultProxy, fault_proxy, refusal
-from tests.support.fetcher_process import FetcherProcess, fetcher_process
-from tests.support.s3 import CREDENTIALS, S3Server, running_s3
+from tests.support.fetcher_node import FetcherNode
+from tests.support.fetcher_process import fetcher_process
+from tests.support.s3 import S3Server
 
 FILES = 150
 SLOW_DOWN = refusal(503, "SlowDown")
-# Requests a second that the server takes before it asks for less; and those that are asked for by a share.
+# Requests per second that the server accepts before it asks for less, and those that a share allows.
 TAKEN, SHARE = 40, 25
 
 
 @pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    with running_s3(tmp_path_factory.mktemp("s3")) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
 def bucket(s3: S3Server) -> str:
-    name = f"bucket-{uuid4().hex[:10]}"
-
-    async def fill() -> None:
-        async with s3.client() as client:
-            await client.create_bucket(Bucket=name)
-            keys = (f"f{number:03}" for number in range(FILES))
-            await asyncio.gather(*(client.put_object(Bucket=name, Key=key, Body=key.encode()) for key in keys))
-
-    asyncio.run(fill())
-    return name
+    return asyncio.run(s3.bucket({f"f{number:03}": b"%03d" % number for number in range(FILES)}))
 
 
 class CountedSource:
-    """A proxy before the server, and when it was asked for objects; ``most`` of those a second are answered well."""
+    """A proxy for the server, with the times of GETs. ``most`` per second get a good answer."""
 
     def __init__(self, proxy: FaultProxy, bucket: str) -> None:
         self.bucket = bucket
@@ -69,7 +53,7 @@ class CountedSource:
         return None
 
     def in_any(self, seconds: float) -> int:
-        """Return the requests of the span of time that had most of them."""
+        """Return the requests of the busiest time span."""
         return max(sum(at <= one < at + seconds for one in self.asked) for at in self.asked)
 
 
@@ -79,58 +63,49 @@ async def source(s3: S3Server, bucket: str) -> AsyncIterator[CountedSource]:
         yield CountedSource(proxy, bucket)
 
 
-class WarmingNode:
+class WarmingNode(FetcherNode):
     """One fetcher that warms the whole bucket."""
-
-    def __init__(self, fetcher: FetcherProcess, source: CountedSource) -> None:
-        place = {"uri": f"s3://{source.bucket}", "endpoint": source.endpoint}
-        self._dataset: dict[str, Any] = {"namespace": "n", "name": "set", "uid": "uid-1", "source": place}
-        self._name = f"{source.endpoint}/{source.bucket}"
-        self.fetcher = fetcher
 
     async def limit(self, requests: int) -> None:
         rows = ({"name": self._name, "milliRequestsPerSecond": 1000 * requests},)
-        assert await self.fetcher.ask(Shares(rows)) == Done()
+        assert await self.process.ask(Shares(rows)) == Done()
 
-    async def list(self) -> str:
-        await self._configure(listingId="1")
-        status = await self.fetcher.reach(lambda status: bool(status.listing and status.listing.version))
-        assert status.listing is not None
-        return status.listing.version
-
-    async def warm(self, version: str) -> float:
-        """Warm it all; returns the seconds that took."""
+    async def seconds_to_warm(self) -> float:
+        """Warm it all. Return the seconds."""
         began = time.monotonic()
-        await self._configure(listingId="1", version=version, eager=True)
-        await self.fetcher.reach(lambda status: status.phase is NodePhase.WARM)
+        await self.warm()
+        await self.reach(NodePhase.WARM)
         return time.monotonic() - began
 
     @property
     def row(self) -> NodeOrigin:
-        """What it says of the bucket."""
-        rows = [NodeOrigin.model_validate(row) for row in self.fetcher.progress.origins]
+        """Its report about the bucket."""
+        rows = [NodeOrigin.model_validate(row) for row in self.process.progress.origins]
         return next(row for row in rows if row.name == self._name)
 
-    async def _configure(self, **changes: Any) -> None:
-        assert await self.fetcher.ask(Configure(self._dataset | changes, CREDENTIALS)) == Done()
+    @property
+    def _name(self) -> str:
+        return self.source["uri"].replace("s3:/", self.source["endpoint"])
 
 
 @pytest.fixture
 async def node(source: CountedSource, tmp_path: Path) -> AsyncIterator[WarmingNode]:
+    place = {"uri": f"s3://{source.bucket}", "endpoint": source.endpoint}
     async with fetcher_process(tmp_path / "cache") as fetcher:
-        yield WarmingNode(fetcher, source)
+        node = WarmingNode(fetcher, tmp_path / "cache", place)
+        await node.list_source()
+        yield node
 
 
 async def test_a_node_asks_for_no_more_requests_a_second_than_its_share(
     node: WarmingNode, source: CountedSource
 ) -> None:
-    version = await node.list()
     await node.limit(SHARE)
 
-    seconds = await node.warm(version)
+    seconds = await node.seconds_to_warm()
 
     assert len(source.asked) >= FILES
-    # It may save up a quarter of a second; and what a busy machine takes in late comes together with what is in time.
+    # It may save a quarter of a second. A busy machine also delays some requests, which arrive with later ones.
     assert source.in_any(3.0) <= 1.5 * 3 * SHARE
     assert seconds >= 0.8 * FILES / SHARE
     assert node.row.fetching
@@ -139,14 +114,13 @@ async def test_a_node_asks_for_no_more_requests_a_second_than_its_share(
 async def test_a_source_that_asks_for_less_is_asked_for_less_until_it_has_enough(
     node: WarmingNode, source: CountedSource
 ) -> None:
-    version = await node.list()
     source.most = TAKEN
 
-    await node.warm(version)
+    await node.seconds_to_warm()
 
     half = source.asked[len(source.asked) // 2 :]
     assert source.refused > 0
     assert len(half) / (half[-1] - half[0]) <= 2 * TAKEN
     assert source.refused <= 3 * FILES
     assert node.row.throttled_at is not None
-    assert node.fetcher.progress.origin_counts.slowdowns > 0
+    assert node.process.progress.origin_counts.slowdowns > 0

@@ -1,11 +1,11 @@
-"""Where versions lie on file systems that can be told: ext4 lays each one elsewhere, others are left as they are."""
+"""The placement of versions on file systems with a hint for it: ext4 spreads them, and the rest is unchanged."""
 
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.fetcher.manifests import install_manifest
+from stoker_sidecar.fetcher.datasets.manifests import install_manifest
 from stoker_sidecar.version.layout import VersionPaths
 from tests.support.small_disk import small_disk
 

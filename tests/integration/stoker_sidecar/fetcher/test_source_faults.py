@@ -1,22 +1,20 @@
-"""The fetcher process under a failing source.
+"""The fetcher process with a failing source.
 
-Right bytes or a clear error soon, the fault told, and recovery by itself.
+Right bytes or a clear error soon, a report of the fault, and automatic recovery.
 """
 
 import asyncio
 import errno
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
 
 import pytest
 
 from stoker_api.names import Reason
-from stoker_api.nodecache import NodeDatasetStatus, NodePhase
-from stoker_sidecar.fetcher.download.parts import CHUNK
-from stoker_sidecar.version.manifest import Manifest
-from stoker_sidecar.wire.fetcher_protocol import Configure, Done, Failed, Read, ReadDone
+from stoker_api.node_caches.node_dataset_status import NodePhase
+from stoker_sidecar.fetcher.ondisk.parts import CHUNK
+from stoker_sidecar.wire.fetcher_protocol import Failed
 from tests.support.fault_proxy import (
     CUT,
     FLIPPED,
@@ -31,8 +29,10 @@ from tests.support.fault_proxy import (
     fault_proxy,
     refusal,
 )
-from tests.support.fetcher_process import FetcherProcess, fetcher_process
-from tests.support.s3 import CREDENTIALS, S3Server, put_in_parts, running_s3
+from tests.support.fetcher_node import FetcherNode
+from tests.support.fetcher_process import fetcher_process
+from tests.support.s3 import S3Server, put_in_parts
+from tests.support.waiting import eventually_async
 
 UID = "uid-1"
 LARGE = bytes(range(256)) * (CHUNK // 256) + b"the second chunk"
@@ -42,27 +42,16 @@ SOON = 30.0
 
 
 @pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    with running_s3(tmp_path_factory.mktemp("s3")) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
 def bucket(s3: S3Server) -> str:
-    name = f"bucket-{uuid4().hex[:10]}"
-
-    async def fill() -> None:
+    async def fill() -> str:
+        name = await s3.bucket({key: data for key, data in FILES.items() if data is not LARGE})
+        # In parts, as all large objects: its ETag does not prove its bytes.
+        half = len(LARGE) // 2 + CHUNK // 8
         async with s3.client() as client:
-            await client.create_bucket(Bucket=name)
-            small = {key: data for key, data in FILES.items() if data is not LARGE}
-            await asyncio.gather(*(client.put_object(Bucket=name, Key=key, Body=data) for key, data in small.items()))
-            # In parts, as all large objects are: its ETag says nothing about its bytes.
-            half = len(LARGE) // 2 + CHUNK // 8
-            parts = [LARGE[:half], LARGE[half:]]
-            await put_in_parts(client, name, "large", parts, "CRC64NVME", "FULL_OBJECT")
+            await put_in_parts(client, name, "large", [LARGE[:half], LARGE[half:]], "CRC64NVME", "FULL_OBJECT")
+        return name
 
-    asyncio.run(fill())
-    return name
+    return asyncio.run(fill())
 
 
 @pytest.fixture
@@ -71,73 +60,33 @@ async def proxy(s3: S3Server) -> AsyncIterator[FaultProxy]:
         yield running
 
 
-class ListedDataset:
-    """One fetcher and one dataset that it has listed."""
-
-    def __init__(self, fetcher: FetcherProcess, root: Path, dataset: dict[str, Any]) -> None:
-        self._fetcher = fetcher
-        self._root = root
-        self._dataset = dataset
-        self._digest = ""
-
-    async def list_once(self) -> None:
-        await self._configure()
-        status = await self._fetcher.reach(lambda status: status.listing is not None)
-        assert status.listing is not None
-        self._digest = status.listing.version
-
-    async def warm(self) -> None:
-        await self._configure(version=self._digest, eager=True)
-
-    async def mount(self) -> None:
-        await self._configure(version=self._digest)
-
-    async def reach(self, phase: NodePhase) -> NodeDatasetStatus:
-        return await self._fetcher.reach(lambda status: status.phase is phase)
+class ListedDataset(FetcherNode):
+    """One fetcher and one listed dataset."""
 
     async def told(self, reason: Reason) -> str:
-        status = await self._fetcher.reach(lambda status: status.error is not None and status.error.reason == reason)
+        status = await self.process.reach(lambda status: status.error is not None and status.error.reason == reason)
         assert status.error is not None
         return status.error.message
 
-    async def read(self, path: str) -> bytes | Failed:
+    async def read_all(self, path: str) -> bytes | Failed:
         async with asyncio.timeout(SOON):
-            answer = await self._fetcher.ask(Read(UID, self._digest, self._ino(path), 0, len(FILES[path])))
-        if isinstance(answer, Failed):
-            return answer
-        assert isinstance(answer, ReadDone)
-        return (self._version / answer.file).read_bytes()
-
-    def on_disk(self) -> dict[str, bytes]:
-        tree = self._version / "tree"
-        return {str(path.relative_to(tree)): path.read_bytes() for path in tree.rglob("*") if path.is_file()}
-
-    def left_over(self) -> list[Path]:
-        return [path for path in self._root.rglob("*") if path.is_file() and path.parent.name in ("parts", "transient")]
-
-    @property
-    def _version(self) -> Path:
-        return self._root / "datasets" / UID / "versions" / self._digest
-
-    def _ino(self, path: str) -> int:
-        manifest = Manifest.open(self._version / "manifest.sqlite")
-        entry = manifest.find(path)
-        manifest.close()
-        assert entry is not None
-        return entry.ino
-
-    async def _configure(self, **changes: Any) -> None:
-        assert await self._fetcher.ask(Configure(self._dataset | changes, CREDENTIALS)) == Done()
+            answer = await self.read(path, 0, len(FILES[path]))
+        return answer if isinstance(answer, Failed) else self.content(answer)
 
 
 @pytest.fixture
-async def node(proxy: FaultProxy, bucket: str, tmp_path: Path) -> AsyncIterator[ListedDataset]:
+async def node(proxy: FaultProxy, bucket: str, tmp_path: Path, patience: str) -> AsyncIterator[ListedDataset]:
     source = {"uri": f"s3://{bucket}", "endpoint": proxy.endpoint}
-    dataset = {"namespace": "n", "name": "set", "uid": UID, "source": source, "listingId": "1"}
-    async with fetcher_process(tmp_path / "cache", "--read-timeout", "0.5") as fetcher:
-        node = ListedDataset(fetcher, tmp_path / "cache", dataset)
-        await node.list_once()
+    async with fetcher_process(tmp_path / "cache", "--read-timeout", "0.5", "--read-patience", patience) as fetcher:
+        node = ListedDataset(fetcher, tmp_path / "cache", source)
+        await node.list_source()
         yield node
+
+
+@pytest.fixture
+def patience() -> str:
+    """Return the wait in seconds of a read from a temporarily failing source."""
+    return "1"
 
 
 @pytest.mark.parametrize(
@@ -156,13 +105,13 @@ async def test_a_source_that_fails_is_told_refused_to_readers_and_got_over(
     proxy.inject(fault)
     await node.warm()
     assert says in await node.told(reason)
-    refused = await node.read("large")
+    refused = await node.read_all("large")
     assert isinstance(refused, Failed)
     assert (refused.errno, refused.reason) == (errno.EIO, reason)
-    assert node.on_disk() == {}
+    assert node.tree() == {}
     proxy.heal()
     await node.reach(NodePhase.WARM)
-    assert (node.on_disk(), node.left_over()) == (FILES, [])
+    assert (node.tree(), node.unfinished()) == (FILES, [])
 
 
 @pytest.mark.parametrize(("only", "algorithm"), [("d/", "crc32"), ("large", "crc64nvme")])
@@ -172,10 +121,10 @@ async def test_bits_that_flip_on_the_way_never_reach_the_tree(
     proxy.inject(FLIPPED, only=only)
     await node.warm()
     assert algorithm in await node.told(Reason.CORRUPT_BODY)
-    assert node.on_disk().items() <= FILES.items()
+    assert node.tree().items() <= FILES.items()
     proxy.heal()
     await node.reach(NodePhase.WARM)
-    assert (node.on_disk(), node.left_over()) == (FILES, [])
+    assert (node.tree(), node.unfinished()) == (FILES, [])
 
 
 @pytest.mark.parametrize(
@@ -191,22 +140,34 @@ async def test_what_no_retry_heals_is_refused_at_once_until_it_is_back(
 ) -> None:
     await node.mount()
     proxy.inject(fault, only="d/f02")
-    refused = await node.read("d/f02")
+    refused = await node.read_all("d/f02")
     assert isinstance(refused, Failed)
     assert (refused.errno, refused.reason) == (code, reason)
     assert len([asked for asked in proxy.asked if "d/f02" in asked]) == 1
     proxy.heal()
-    assert await node.read("d/f02") == FILES["d/f02"]
+
+    async def is_back() -> bool:
+        return await node.read_all("d/f02") == FILES["d/f02"]
+
+    await eventually_async(is_back, 20.0)  # a denied object gets its next request after some seconds
+
+
+async def test_a_refused_read_names_its_dataset(node: ListedDataset, proxy: FaultProxy) -> None:
+    await node.mount()
+    proxy.inject(refusal(403, "AccessDenied"), only="d/f02")
+    refused = await node.read_all("d/f02")
+    assert isinstance(refused, Failed)
+    assert refused.message.startswith("n/set: ")
 
 
 async def test_one_spoilt_object_does_not_hold_up_the_others(node: ListedDataset, proxy: FaultProxy) -> None:
     proxy.inject(refusal(500, "InternalError"), only="f02")
     await node.warm()
     await node.told(Reason.SERVER_ERROR)
-    assert await node.read("large") == LARGE
+    assert await node.read_all("large") == LARGE
     proxy.heal()
     await node.reach(NodePhase.WARM)
-    assert node.on_disk() == FILES
+    assert node.tree() == FILES
 
 
 async def test_a_fault_of_a_moment_is_not_seen_by_a_reader(node: ListedDataset, proxy: FaultProxy) -> None:
@@ -214,4 +175,27 @@ async def test_a_fault_of_a_moment_is_not_seen_by_a_reader(node: ListedDataset, 
     faults = (refusal(503, "SlowDown"), refusal(500), RESET, RESET_IN_BODY, CUT, GARBAGE, FLIPPED)
     for fault, path in zip(faults, FILES, strict=False):
         proxy.inject(fault, times=1)
-        assert await node.read(path) == FILES[path]
+        assert await node.read_all(path) == FILES[path]
+
+
+@pytest.mark.parametrize("patience", ["60"])
+@pytest.mark.parametrize("fault", [refusal(503, "ServiceUnavailable"), refusal(500, "InternalError"), RESET])
+async def test_an_outage_of_many_requests_is_waited_for(node: ListedDataset, proxy: FaultProxy, fault: Fault) -> None:
+    await node.mount()
+    proxy.inject(fault, times=6)
+    assert await node.read_all("large") == LARGE
+
+
+@pytest.mark.parametrize("code", ["InvalidAccessKeyId", "SignatureDoesNotMatch"])
+async def test_reads_with_refused_keys_cost_the_source_a_probe_now_and_then(
+    node: ListedDataset, proxy: FaultProxy, code: str
+) -> None:
+    await node.mount()
+    proxy.inject(refusal(403, code))
+    assert isinstance(await node.read_all("d/f01"), Failed)
+    before, began = len(proxy.asked), time.monotonic()
+    for _ in range(20):
+        refused = await node.read_all("d/f02")
+        assert isinstance(refused, Failed)
+        assert (refused.errno, refused.reason) == (errno.EIO, Reason.INVALID_CREDENTIALS)
+    assert len(proxy.asked) - before <= 1 + (time.monotonic() - began)

@@ -1,4 +1,4 @@
-"""Worker processes that are stopped (SIGSTOP), the clock of their pool in the test's hand."""
+"""Stopped worker processes (SIGSTOP), with a pool clock that the test controls."""
 
 import asyncio
 import os
@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from stoker_api.dataset_source import Source
-from stoker_sidecar.fetcher.download.worker_pool import WorkerPool
-from stoker_sidecar.fetcher.download.worker_process import execute
+from stoker_api.datasets.dataset_source import Source
+from stoker_sidecar.fetcher.sources.worker_pool import WorkerPool
+from stoker_sidecar.fetcher.sources.worker_process import execute
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.store.connection import ConnectionSettings
-from stoker_sidecar.store.local import LocalStore
+from stoker_sidecar.store.folders.local import LocalStore
 from stoker_sidecar.store.opening import StoreHandle
 from stoker_sidecar.wire.credentials import AmbientCredentials, Credentials
 from stoker_sidecar.worker.transfer import Piece
@@ -23,7 +23,7 @@ CONTENT = os.urandom(100_000)
 
 
 class Clock:
-    """Goes on in the naps that the test grants, and in nothing else."""
+    """Advances only in the naps that the test grants."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -72,7 +72,7 @@ async def test_workers_that_are_all_stopped_are_replaced_together(tmp_path: Path
         for pid in stopped:
             os.kill(pid, signal.SIGSTOP)
         late = asyncio.create_task(pool.fetch(handle, piece("late"), lambda size: None))
-        clock.grant(8)  # of 5 s: beyond the 30 s after which one that says nothing is killed
+        clock.grant(8)  # of 5 s: beyond the 30 s after which a silent one is killed
         async with asyncio.timeout(60):
             await late
         assert (tmp_path / "late").read_bytes() == CONTENT
@@ -102,7 +102,7 @@ async def test_a_stopped_worker_is_told_from_one_that_runs_and_is_killed_at_once
 
 
 async def test_a_worker_that_is_stopped_before_the_pool_knows_it_is_replaced() -> None:
-    """Nobody is told again of a child that was stopped while its pool did not look for it."""
+    """The kernel reports a stopped child only once, even if its pool did not look for it at that time."""
     pids: list[int] = []
 
     def launch(arguments: Sequence[str], fd: int) -> int:

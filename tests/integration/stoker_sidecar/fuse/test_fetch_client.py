@@ -29,13 +29,13 @@ async def _line(stream: trio.SocketStream) -> bytes:
 
 
 async def _until_hung_up(stream: trio.SocketStream) -> None:
-    """Read what comes and say nothing."""
+    """Read all input and send nothing."""
     async for _ in stream:
         pass
 
 
 async def _listen(path: Path, handlers: list[Handler]) -> None:
-    """Serve one connection after the other, each by the next handler."""
+    """Serve one connection after the other, each with the next handler."""
     listening = trio.socket.socket(trio.socket.AF_UNIX)
     await listening.bind(str(path))
     listening.listen()
@@ -163,11 +163,11 @@ def test_a_fetcher_that_never_answers_is_eio_after_the_deadline(path: Path) -> N
 
 
 def test_what_a_busy_fetcher_has_no_room_for_is_sent_when_it_has(path: Path) -> None:
-    count = 5_000  # lines of some 90 bytes: more than a socket takes at once
+    count = 5_000  # lines of some 90 bytes: more than a socket buffers
 
     async def answer_later(stream: trio.SocketStream) -> None:
         data = b""
-        await trio.testing.wait_all_tasks_blocked()  # all has been asked by then
+        await trio.testing.wait_all_tasks_blocked()  # all requests have been sent by then
         while data.count(b"\n") < count:
             data += await stream.receive_some(65536)
         await stream.send_all(b"".join(_reply(line, "parts/1") for line in data.splitlines()))

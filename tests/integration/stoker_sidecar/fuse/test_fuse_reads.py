@@ -1,4 +1,4 @@
-"""What a FUSE mount asks of its server and of the fetcher; `calls/` has what programs see in each kind of mount."""
+"""The requests of a FUSE mount to its server and to the fetcher. `calls/` tests the programs' view of each mount."""
 
 import errno
 import hashlib
@@ -206,6 +206,6 @@ def test_a_read_waits_for_a_fetcher_that_is_not_there_yet(keeper: Keeper, tmp_pa
 
 
 def _waits_for_bytes(pid: int) -> bool:
-    """Tell by its kernel stack whether a reader sleeps, for FUSE's answer or for the page that it fills."""
+    """Return True if a reader sleeps according to its kernel stack, for FUSE's answer or for the page that it fills."""
     stack = Path(f"/proc/{pid}/stack").read_text()
     return "fuse" in stack or "folio_wait" in stack

@@ -1,4 +1,4 @@
-"""The real asker, started by a real keeper: what plug-ins get to do in it, and what is left of them."""
+"""The real plug-in process, started by a real keeper: the rights of plug-ins, and their remains."""
 
 import errno
 import socket
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.linux import landlock
+from stoker_plugins.framework_question import FileHead
+from stoker_sidecar.linux.sandbox import landlock
 from stoker_tuning.frameworks.answers import parse_answer
 from tests.support.asked_plugins import AskingNode, asking_node, with_open_python, write_plugin
 from tests.support.waiting import wait_until
@@ -112,8 +113,6 @@ def test_a_plug_in_reads_pythons_folders_writes_nothing_runs_nothing_and_has_no_
     (folder / "secret").write_bytes(b"of another team")
     with socket.create_server(("127.0.0.1", 0)) as server:
         head = f"{server.getsockname()[1]} {folder}".encode()
-        from stoker_plugins.asking import FileHead
-
         (told,) = node.ask(["tries"], [FileHead("a", head)]).told
     met = told.said.decode().split("ValueError: ")[1].rstrip('"}').split()
     tcp = "EACCES" if landlock.abi() >= 4 else "may"
@@ -132,7 +131,7 @@ def test_a_plug_in_does_not_end_the_asker(node: AskingNode) -> None:
 def test_a_node_without_plug_ins_has_no_such_socket() -> None:
     with asking_node([]) as without:
         assert not (without.keeper.run_dir / "asker.sock").exists()
-        assert without.ask(["pytorch"]).begun is False
+        assert without.ask(["pytorch"]).told == ()
 
 
 def test_plug_ins_run_as_a_user_that_owns_nothing_and_has_no_capabilities(tmp_path: Path) -> None:

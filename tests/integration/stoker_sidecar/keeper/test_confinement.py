@@ -1,4 +1,4 @@
-"""What fetcher, workers and FUSE servers may open on the real kernel, as root: nothing but Landlock holds them here."""
+"""The files that fetcher, workers and FUSE servers may open on the real kernel, as root: only Landlock limits them."""
 
 import os
 import shlex
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker_api.dataset_source import Source
+from stoker_api.datasets.dataset_source import Source
 from tests.support.agentless_node import AgentlessNode, NodeVersion
 from tests.support.csi_driver import node_folder
 from tests.support.keeper import Keeper
@@ -25,7 +25,7 @@ _FETCHER = [sys.executable, "-m", "stoker_sidecar.fetcher.main", "--floor-bytes=
 
 @dataclass
 class ConfinedNode:
-    """A node whose processes answer what they may; ``folder`` has what they are asked about."""
+    """A node whose processes report their access. ``folder`` has the files under test."""
 
     folder: Path
     node: AgentlessNode
@@ -33,7 +33,7 @@ class ConfinedNode:
     version: NodeVersion
 
     def met(self, pid: int) -> dict[str, int]:
-        """Ask a process; what each attempt met, with paths below the folder and other numbers left out."""
+        """Query a process. Return the result of each attempt, without paths below the folder and other numbers."""
         met = self.probe.ask(pid, self.node.keeper.log)
         return {key.replace(f"{self.folder}/", "").rstrip("0123456789"): code for key, code in met.items()}
 
@@ -78,7 +78,7 @@ def confined() -> Iterator[ConfinedNode]:
         command = shlex.join([*_FETCHER, f"--host-folder={folder}/granted"])
         (folder / "state").mkdir()
         reports = ["--reports", "On", "--state-dir", str(folder / "state")]
-        # With an agent there is an observer; this agent does nothing.
+        # With an agent there is an observer. This agent does nothing.
         keeper = Keeper(folder, fetcher=command, agent="sleep 1000", options=reports)
         node = AgentlessNode(stack.enter_context(keeper))
         version = node.list_source("u1", Source(uri=f"file://{folder}/granted"))
@@ -172,7 +172,7 @@ def test_a_cache_folder_that_was_made_anew_is_used_and_no_reader_gets_an_error()
             mounted = node.mount(version)
             assert (mounted / "cached").read_bytes() == b"cached"
             (folder / "cache").rename(folder / "old")
-            (folder / "cache").mkdir()  # as the agent does for one that is gone
+            (folder / "cache").mkdir()  # as the agent does for an ended one
             node.hand_out(node.list_source("u1", source, "2"))
             assert [(mounted / name).read_bytes() for name in ("cold", "cached")] == [b"cold", b"cached"]
             assert keeper.logged("the fetcher ends, to be started with a right to it")

@@ -12,7 +12,7 @@ from stoker_sidecar.keeper.zygotes import FETCHERS
 from stoker_sidecar.linux.spawn import Start
 from tests.support.waiting import eventually
 
-_SECONDS = 60.0  # of imports on a busy machine
+_SECONDS = 60.0  # seconds of imports on a busy machine
 
 
 async def test_a_fetcher_that_is_stopped_is_replaced(tmp_path: Path) -> None:

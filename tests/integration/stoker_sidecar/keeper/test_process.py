@@ -1,4 +1,4 @@
-"""The keeper as a process: what dies is started again, and nothing is left behind."""
+"""The keeper as a process: dead processes are restarted, and no process is left behind."""
 
 import os
 import shlex
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.linux.mount_calls import detach
+from stoker_sidecar.linux.mounts.mount_calls import detach
 from stoker_sidecar.wire.fetcher_protocol import Read, ReadDone
 from tests.fakes.read_fetcher import FetcherForReads
 from tests.support.keeper import SECONDS, Keeper, mounts_below
@@ -36,7 +36,7 @@ def version(tmp_path: Path) -> VersionFolder:
 
 @pytest.fixture
 def small_memory() -> Iterator[Path]:
-    """Make a memory cgroup in which hardly anything can be allocated."""
+    """Make a memory cgroup in which almost no memory can be allocated."""
     root = Path("/sys/fs/cgroup/memory")
     if not root.is_dir():
         root = Path("/sys/fs/cgroup")

@@ -1,4 +1,4 @@
-"""Processes that someone stops (SIGSTOP): their keeper ends them at once, and waits for none of them."""
+"""Stopped processes (SIGSTOP): their keeper kills them at once, without waiting for them."""
 
 import os
 import signal
@@ -54,7 +54,7 @@ def test_a_zygote_that_was_stopped_is_not_waited_for() -> None:
             zygote.kill()
 
 
-# The second fork in a row makes the new process; it gets the signal before it runs a line.
+# The second fork in a row makes the new process. It gets the signal before it runs a line.
 _DEADLY = """
 import os, signal, sys
 from stoker_sidecar.wire.zygote_orders import answer_orders

@@ -1,6 +1,6 @@
-"""A keeper hands its mounts to the keeper of the next pod, and nobody who reads notices.
+"""A keeper hands its mounts to the keeper of the next pod, without effect on readers.
 
-Whatever fails, one of them serves.
+After any failure, one of them serves.
 """
 
 import shlex
@@ -40,7 +40,7 @@ def version(tmp_path: Path) -> VersionFolder:
 
 
 class _TestKeeper:
-    """A keeper of the test's own that asks for the mounts."""
+    """A keeper of the test that requests the mounts."""
 
     def __init__(self, node: Path, protocol: int = messages.PROTOCOL) -> None:
         self.connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -51,7 +51,7 @@ class _TestKeeper:
         self.answer = messages.kind_of(packets.receive(self.connection)[0])
 
     def take(self) -> int:
-        """Receive the offer and its mounts, and throw these away; how many there were."""
+        """Receive the offer and its mounts, and close them. Return their number."""
         offer = messages.parse_offer(packets.receive(self.connection)[0])
         for _ in range(offer.mounts):
             packets.close_all(packets.receive(self.connection)[1])
@@ -156,7 +156,7 @@ def test_the_socket_of_the_keepers_is_their_users_alone(node: Path, tmp_path: Pa
 
 
 def _agent(name: str, log: Path) -> str:
-    """Return a command that behaves as an agent does: it waits until the keeper lets it begin."""
+    """Return a command that acts like an agent: it waits until the keeper lets it start."""
     program = (
         "import signal, sys\n"
         "from stoker_sidecar.wire.heartbeat import Heartbeat\n"

@@ -1,4 +1,4 @@
-"""What the kernel writes about its mounts, as a process reads it that has an odd one."""
+"""The kernel's mountinfo, as seen by a process with an odd mount."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from tests.support.mount_namespace import own_mounts_with
 
 pytestmark = pytest.mark.root
-_PROGRAM = "import os, sys\nfrom stoker_sidecar.linux import mountinfo\n"
+_PROGRAM = "import os, sys\nfrom stoker_sidecar.linux.mounts import mountinfo\n"
 _ODD = [b"caf\xe9", b"two words", b"one\nline", b"one\rline", b"\xc2\x85", rb"back\134slash"]
 
 
@@ -26,5 +26,7 @@ def test_a_mount_is_found_at_any_path(tmp_path: Path, name: bytes) -> None:
 
 
 def test_clearing_dead_mounts_is_not_stopped_by_a_path_that_is_not_utf_8(tmp_path: Path) -> None:
-    program = "from stoker_sidecar.linux.fuse_device import clear_dead_mounts\nprint(clear_dead_mounts(sys.argv[1]))"
+    program = (
+        "from stoker_sidecar.linux.mounts.fuse_device import clear_dead_mounts\nprint(clear_dead_mounts(sys.argv[1]))"
+    )
     assert _runs(tmp_path / os.fsdecode(b"caf\xe9"), program) == "[]\n"

@@ -1,21 +1,20 @@
-"""An S3 server with the objects that a module of tests names, and `stoker mount` of them."""
+"""An S3 server with the objects of a test module, and `stoker mount` of them."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.s3 import S3Server, running_s3
+from tests.support.s3 import S3Server
 from tests.support.stoker_mount import StokerMount
 
 
 @pytest.fixture(scope="module")
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+def server(s3: S3Server, request: pytest.FixtureRequest) -> S3Server:
     """Serve the module's ``FILES``, contents by key."""
-    with running_s3(tmp_path_factory.mktemp("s3")) as running:
-        asyncio.run(_fill(running, request.module.FILES))
-        yield running
+    asyncio.run(s3.bucket(request.module.FILES, "data"))
+    return s3
 
 
 @pytest.fixture
@@ -32,10 +31,3 @@ def fuse_for_all() -> Iterator[None]:
     device.chmod(0o666)
     yield
     device.chmod(before)
-
-
-async def _fill(server: S3Server, files: Mapping[str, bytes]) -> None:
-    async with server.client() as client:
-        await client.create_bucket(Bucket="data")
-        for key, body in files.items():
-            await client.put_object(Bucket="data", Key=key, Body=body)

@@ -1,4 +1,4 @@
-"""The command `stoker cache drop` makes a mount cold in memory, by what the kernel says of its pages."""
+"""The command `stoker cache drop` makes a mount cold in memory, according to the kernel's page data."""
 
 import os
 from collections.abc import Iterable
@@ -46,7 +46,7 @@ def test_names_of_a_mount_that_is_not_native_are_given_back(stoker: StokerMount)
     assert _read(stoker) == FILES
     before = stoker.mode()
     done = stoker.run("cache", "drop", "--names", "--mount", str(stoker.data))
-    # Once all was read it may be native by now, which is refused with a sentence.
+    # After a full read it may be native, which is refused with a message.
     assert done.returncode == 0 or "is native" in done.stderr, done.stderr
     assert before
     assert _read(stoker) == FILES

@@ -1,4 +1,4 @@
-"""A mount without `--warm` that is read whole becomes native; its fetcher is told whether to fetch what is left."""
+"""A mount without `--warm` becomes native after a full read. Its fetcher knows whether to fetch the rest."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ FILES = {f"set/{n}/{n}.bin": bytes([n]) * 100_000 for n in range(8)}
 
 
 def _commands(stoker: StokerMount) -> str:
-    """Return the command lines of its processes; the keeper's has the fetcher's, which it starts by a zygote."""
+    """Return the command lines of its processes. The keeper's includes the fetcher's, which it starts by a zygote."""
     return "\n".join(Path(f"/proc/{pid}/cmdline").read_text() for pid in stoker.processes())
 
 

@@ -1,9 +1,10 @@
-"""What a researcher at a workstation sees of `stoker mount`: on a real kernel, of a real S3 server."""
+"""A workstation user's view of `stoker mount`: on a real kernel, with a real S3 server."""
 
 import json
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ def wanted() -> dict[str, bytes]:
 
 
 def command_line(pid: int) -> str:
-    """Return the words of the process's command line, each with a NUL behind it."""
+    """Return the words of the process's command line, each followed by a NUL."""
     return Path(f"/proc/{pid}/cmdline").read_text()
 
 
@@ -91,7 +92,7 @@ def test_a_command_that_is_interrupted_before_its_keeper_listens_leaves_nothing(
 def test_umount_ends_a_keeper_that_does_not_listen(stoker: StokerMount) -> None:
     stoker.mount()
     (socket,) = stoker.runs.glob("*/keeper.sock")
-    socket.unlink()  # as a keeper that ends has it closed long before its processes are gone
+    socket.unlink()  # as an ending keeper closes it long before its processes are gone
     stoker.umount()
     assert not stoker.leftovers()
 
@@ -108,7 +109,7 @@ def test_what_a_killed_mount_left_is_cleared_by_the_next(stoker: StokerMount) ->
 
 def test_readers_do_not_notice_that_the_agent_is_killed(stoker: StokerMount) -> None:
     stoker.mount()
-    (agent,) = [pid for pid in stoker.processes() if "\0stoker_sidecar.local.agent\0" in command_line(pid)]
+    (agent,) = [pid for pid in stoker.processes() if "\0stoker_sidecar.local.agent.mount_agent\0" in command_line(pid)]
     with (stoker.data / "large.bin").open("rb") as file:
         os.kill(agent, signal.SIGKILL)
         assert file.read() == FILES["set/large.bin"]
@@ -123,6 +124,112 @@ def test_umount_is_refused_while_a_program_reads_unless_it_is_forced(stoker: Sto
     assert (refused.returncode, forced.returncode) == (1, 0)
     assert f"({os.getpid()})" in refused.stderr
     assert not stoker.leftovers()
+
+
+@pytest.mark.parametrize("warm", [(), ("--warm",)], ids=["cold", "native"])
+def test_a_mount_that_ends_well_logs_no_warning(stoker: StokerMount, warm: tuple[str, ...]) -> None:
+    stoker.mount(*warm)
+    assert seen(stoker.data) == wanted()
+    stoker.umount()
+    assert not [line for line in stoker.log().splitlines() if "WARNING" in line or "ERROR" in line]
+
+
+def test_a_copy_that_keeps_modes_can_be_deleted_by_its_owner(stoker: StokerMount) -> None:
+    stoker.mount()
+    copy = stoker.folder / "copy"
+    subprocess.run(["cp", "-a", str(stoker.data), str(copy)], check=True)
+    subprocess.run(["chown", "-R", str(NOBODY), str(copy)], check=True)
+    stoker.folder.chmod(0o777)
+    as_owner = ["setpriv", "--reuid", str(NOBODY), "--clear-groups", "rm", "-r"]
+    subprocess.run([*as_owner, *map(str, copy.iterdir())], check=True, stdin=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("warm", [(), ("--warm",)], ids=["cold", "native"])
+def test_umount_is_refused_while_a_container_reads(stoker: StokerMount, warm: tuple[str, ...]) -> None:
+    stoker.mount(*warm)
+    workspace = stoker.folder / "workspace"
+    workspace.mkdir()
+    reading = (
+        f"import sys; f = open('{workspace}/large.bin', 'rb'); print(len(f.read(9)), flush=True); sys.stdin.read()"
+    )
+    script = f'mount --bind {stoker.data} {workspace}; exec "$0" -c "$1"'
+    container = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, sys.executable, reading]
+    with subprocess.Popen(container, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == b"9\n"
+        refused = stoker.run("umount", str(stoker.data))
+        reader.communicate()
+    assert refused.returncode == 1
+    assert f"({reader.pid})" in refused.stderr
+    stoker.umount()
+    assert not stoker.leftovers()
+
+
+def test_a_source_that_the_system_unmounted_is_mounted_again(stoker: StokerMount) -> None:
+    stoker.mount("--warm")
+    _unmount_by_the_system(stoker)
+    stoker.mount()
+    assert seen(stoker.data) == wanted()
+    stoker.umount()
+    assert not stoker.leftovers()
+
+
+def test_a_source_that_the_system_unmounted_is_mounted_elsewhere(stoker: StokerMount) -> None:
+    stoker.mount("--warm")
+    _unmount_by_the_system(stoker)
+    (stoker.folder / "more").mkdir()
+    other = stoker.run("mount", "s3://data/set", str(stoker.folder / "more"))
+    assert (other.returncode, stoker.mode()) == (0, ""), other.stderr
+
+
+def test_a_mount_that_the_system_unmounted_is_ended_by_stoker_umount(stoker: StokerMount) -> None:
+    stoker.mount("--warm")
+    _unmount_by_the_system(stoker)
+    stoker.umount()
+    assert not stoker.leftovers()
+
+
+def test_a_source_that_a_container_still_reads_after_the_systems_umount_is_not_taken_from_it(
+    stoker: StokerMount,
+) -> None:
+    stoker.mount()
+    wait_until(lambda: stoker.mode() == "overlay", SECONDS)  # until then a new mount may start
+    workspace = stoker.folder / "workspace"
+    workspace.mkdir()
+    script = f"mount --bind {stoker.data} {workspace}; cd {workspace}; echo ready; exec cat"
+    container = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script]
+    with subprocess.Popen(container, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == b"ready\n"
+        _unmount_by_the_system(stoker)
+        refused = stoker.run("mount", "s3://data/set", str(stoker.data))
+        reader.communicate()
+    assert refused.returncode == 1
+    assert f"cat ({reader.pid}) still reads it" in refused.stderr
+    assert f"stoker umount {stoker.data} --force" in refused.stderr
+
+
+def _unmount_by_the_system(stoker: StokerMount) -> None:
+    while stoker.mode():
+        subprocess.run(["umount", "--lazy", str(stoker.data)], check=True)
+
+
+@pytest.mark.parametrize("words", [("mount", "s3://data/set"), ("umount",)], ids=["mount", "umount"])
+def test_an_early_interrupt_ends_a_command_without_a_traceback(stoker: StokerMount, words: tuple[str, ...]) -> None:
+    """An interrupt during Python's start is delivered when the program can handle it."""
+    command = stoker.command(*words, str(stoker.data))
+    blocked = ["-c", _INTERRUPTED, *command]
+    done = subprocess.run([sys.executable, *blocked], capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert (done.returncode, done.stderr, stoker.leftovers()) == (130, "", [])
+
+
+# Runs a program with SIGINT pending and blocked, as between the programs `stoker` and `stoker_sidecar.local`.
+_INTERRUPTED = """
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+os.kill(os.getpid(), signal.SIGINT)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 def test_a_folder_of_this_machine_is_mounted_and_no_link_out_of_it_is_followed(stoker: StokerMount) -> None:

@@ -1,4 +1,4 @@
-"""With `stoker mount --cpus` what fetches runs on these CPUs: the fetcher, the workers' zygote, and the workers."""
+"""With `stoker mount --cpus`, fetching runs on these CPUs: the fetcher, the workers' zygote, and the workers."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,7 @@ _PLACED = {"stoker-fetcher", "stoker-zygote", "stoker-worker"}
 
 
 def _placed(stoker: StokerMount) -> dict[str, set[frozenset[int]]]:
-    """Return by the names of processes on which CPUs those may run."""
+    """Return the allowed CPUs of processes by name."""
     found: dict[str, set[frozenset[int]]] = {}
     for pid in stoker.processes():
         name = Path(f"/proc/{pid}/comm").read_text().strip()

@@ -1,4 +1,4 @@
-"""With `stoker mount --memory-bytes --memory-names` files stay in memory, by what the kernel says of them."""
+"""With `stoker mount --memory-bytes --memory-names` files stay in memory, according to the kernel."""
 
 import json
 import os

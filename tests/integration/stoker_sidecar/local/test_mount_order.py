@@ -1,4 +1,4 @@
-"""A mount that is read in the order that --sampling says: known, read ahead, shown; another seed is found wrong."""
+"""A mount that is read in --sampling's order: known, prefetched, shown. A wrong seed is detected."""
 
 import json
 import os
@@ -22,7 +22,7 @@ FILES |= {f"set/shards/{name}": os.urandom(1000) for name in SHARDS}
 FILES["set/shards/sizes.json"] = json.dumps(SHARDS).encode()
 FILES["set/old.txt"] = b"train/0/000.jpg\ntrain/0/999.jpg\n"
 NOBODY = 65534
-# Reads the files whose numbers come on standard input, by folder and name.
+# Reads the files with the numbers on standard input, by folder and name.
 _READER = """
 import json, pathlib, sys, time
 names = sorted(pathlib.Path(sys.argv[1]).glob(sys.argv[2]))
@@ -44,7 +44,7 @@ def order(epochs: int = EPOCHS) -> list[int]:
 
 @contextmanager
 def reading(stoker: StokerMount, samples: list[int], pattern: str = "train/*/*") -> Iterator[None]:
-    """Read what matches, in this order."""
+    """Read the matching files in this order."""
     command = stoker.as_user(sys.executable, "-c", _READER, str(stoker.data), pattern)
     with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
@@ -65,7 +65,7 @@ def test_of_a_mount_that_is_whole_what_comes_next_is_read_into_memory(server: S3
             wait_until(lambda: stoker.report().order.message.endswith("read ahead from the disk into memory"), SECONDS)
             seen = stoker.report().order
             assert (seen.state, seen.agreement) == ("Known", 100)
-            if not user:  # a row is there within 10 s, whoever mounts
+            if not user:  # a row appears within 10 s, for any mount
                 wait_until(lambda: [row.get("order") for row in stoker.top()] == ["Known"], SECONDS)
         stoker.umount()
         assert not stoker.leftovers()

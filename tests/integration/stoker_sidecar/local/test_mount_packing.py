@@ -1,7 +1,8 @@
-"""A real mount with a quota of a fraction of its data, and a rule that has compressed copies kept."""
+"""A real mount with a quota of a fraction of its data, and a rule that stores compressed copies."""
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ spec:
 
 
 def mount(stoker: StokerMount, *options: str, quota: str = "13Mi") -> dict[str, object]:
-    """Mount it and wait until all that fits is here; the last event."""
+    """Mount it and wait until the cache is full. Return the last event."""
     rules = stoker.folder / "rules.yaml"
     rules.write_text(RULES)
     said = stoker.mount("--warm", "--quota", quota, "--tuning", str(rules), "-o", "json", *options)
@@ -46,21 +47,34 @@ def check_all(stoker: StokerMount) -> None:
         assert (stoker.data / key.removeprefix("set/")).read_bytes() == body
 
 
-def test_more_fits_the_quota_and_every_file_reads_as_it_is(stoker: StokerMount, server: S3Server) -> None:
-    event = mount(stoker)
-    assert event["warmFiles"] == len(FILES)
-    assert len(copies(stoker)) == len(TEXT | LARGE)
+@pytest.fixture(scope="module")
+def packed(server: S3Server) -> Iterator[StokerMount]:
+    """Mount with copies, for tests that only read."""
+    with StokerMount(server) as stoker:
+        assert mount(stoker)["warmFiles"] == len(FILES)
+        yield stoker
+
+
+def test_more_fits_the_quota_and_every_file_reads_as_it_is(packed: StokerMount, server: S3Server) -> None:
+    assert len(copies(packed)) == len(TEXT | LARGE)
     before = len(server.gets("data"))
-    check_all(stoker)
+    check_all(packed)
     assert len(server.gets("data")) == before
-    kept = stoker.cache.glob("*/cache/datasets/*/versions/*/[tp]*/**/*")
+    kept = packed.cache.glob("*/cache/datasets/*/versions/*/[tp]*/**/*")
     assert sum(path.stat().st_size for path in kept if path.is_file()) < sum(map(len, FILES.values())) / 4
 
 
-def test_what_is_compressed_already_is_left_as_it_is(stoker: StokerMount) -> None:
-    mount(stoker)
-    trees = {path.name for path in stoker.cache.glob("*/cache/datasets/*/versions/*/tree/*/*")}
+def test_what_is_compressed_already_is_left_as_it_is(packed: StokerMount) -> None:
+    trees = {path.name for path in packed.cache.glob("*/cache/datasets/*/versions/*/tree/*/*")}
     assert trees == {f"{number}.jpg" for number in range(4)}
+
+
+def test_reads_from_anywhere_in_a_large_file_are_right(packed: StokerMount) -> None:
+    body = LARGE["set/large/shard.jsonl"]
+    with (packed.data / "large" / "shard.jsonl").open("rb", buffering=0) as file:
+        for offset in (0, 1, 131_071, 131_072, len(body) // 2 + 5, len(body) - 3):
+            for length in (1, 4096, 300_000):
+                assert os.pread(file.fileno(), length, offset) == body[offset : offset + length]
 
 
 def test_what_fits_as_it_is_has_no_copies(stoker: StokerMount) -> None:
@@ -68,15 +82,6 @@ def test_what_fits_as_it_is_has_no_copies(stoker: StokerMount) -> None:
     assert event["warm"] is True
     assert event["mode"] == "native"
     assert not copies(stoker)
-
-
-def test_reads_from_anywhere_in_a_large_file_are_right(stoker: StokerMount) -> None:
-    mount(stoker)
-    body = LARGE["set/large/shard.jsonl"]
-    with (stoker.data / "large" / "shard.jsonl").open("rb", buffering=0) as file:
-        for offset in (0, 1, 131_071, 131_072, len(body) // 2 + 5, len(body) - 3):
-            for length in (1, 4096, 300_000):
-                assert os.pread(file.fileno(), length, offset) == body[offset : offset + length]
 
 
 def test_a_damaged_copy_is_fetched_again_and_never_read(stoker: StokerMount, server: S3Server) -> None:

@@ -1,4 +1,4 @@
-"""A real training on a real mount is profiled: its parts are the epoch, and what is predicted comes true."""
+"""A real training on a real mount is profiled: its parts add up to the epoch, and predictions match."""
 
 import os
 import subprocess
@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from bench.profiling import Trainer, profiled, trained
-from bench.proxy import DelayingProxy
-from bench.truth.programs import DEBIANS_PYTHON
-from stoker_sidecar.linux import mountinfo
+from bench.proxy import delaying_proxy
+from stoker_sidecar.linux.mounts import mountinfo
+from tests.support.pythons import DEBIANS_PYTHON
 from tests.support.s3 import S3Server
 from tests.support.stoker_mount import KEYS, StokerMount
 from tests.support.waiting import wait_until
@@ -28,26 +28,26 @@ pytestmark = [
     pytest.mark.skipif(not _HAS_TORCH, reason="Debian's PyTorch is not installed: tools/install-clients.sh"),
 ]
 FILES = {f"set/{n % 8}/{n:03}.bin": n.to_bytes(2, "big") * 5_000 for n in range(320)}
-# It waits for data when cold, and for decoding when warm: 320 items of 30 ms by 2 workers, 40 steps of 25 ms. These
-# sleep, so a load hardly makes them longer; the start of the workers computes, and is a small part of so long an epoch.
+# It waits for data when cold, and for decoding when warm: 320 items of 30 ms by 2 workers, 40 steps of 25 ms. These are
+# sleeps, so load hardly extends them. The start of the workers computes, and is a small part of such a long epoch.
 TRAINER = Trainer("both", batch=8, step=0.025, decode=0.03)
-# The bars are 5 and 15 %, which `bench run profiler` holds on a quiet machine; CI has 2 busy cores.
+# The bars are 5 and 15 %, which `bench run profiler` checks on a quiet machine. CI has 2 busy cores.
 _SUM, _FORESEEN = 0.10, 0.30
 _TURNS = 3
 
 
 @pytest.fixture(scope="module")
 def scratch() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="skt", dir="/var/tmp") as name:  # a disk, and short for sockets
+    with tempfile.TemporaryDirectory(prefix="skt", dir="/var/tmp") as name:  # a disk, with a short path for sockets
         yield Path(name)
         assert not list(Path(name).iterdir())
 
 
 @pytest.fixture(scope="module")
 def profile(server: S3Server, scratch: Path) -> Iterator[Callable[[], dict[str, Any]]]:
-    """Return what profiles it over a server that is 20 ms away."""
-    with DelayingProxy(int(server.endpoint.rpartition(":")[2]), "P20") as proxy:
-        environment = {**KEYS, "AWS_ENDPOINT_URL": proxy.endpoint}
+    """Return the command that profiles it with a server 20 ms away."""
+    with delaying_proxy(int(server.endpoint.rpartition(":")[2]), "P20") as endpoint:
+        environment = {**KEYS, "AWS_ENDPOINT_URL": endpoint}
         yield partial(profiled, "s3://data/set", TRAINER, environment, scratch)
 
 
@@ -84,7 +84,7 @@ def test_what_is_predicted_comes_true(
     workers: int,
     change: str,
 ) -> None:
-    """A load that comes or goes between profile and training spoils a turn; a wrong prediction is wrong in each."""
+    """A change of load between profile and training spoils one attempt. A wrong prediction fails in all."""
     stoker.mount("--warm")
     off: list[float] = []
     for profiled_now in chain([found], (profile() for _ in range(_TURNS - 1))):
@@ -126,5 +126,5 @@ def test_a_mount_that_is_there_is_profiled_too_and_stays(stoker: StokerMount, sc
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "Cold is cold in memory here" in done.stdout
+    assert "Only the memory was cold" in done.stdout
     assert stoker.mode()

@@ -1,4 +1,4 @@
-"""A plain Python program with stoker-client, beside a real mount: its order is known and fetched ahead in."""
+"""A plain Python program with stoker-client and a real mount: its order is known and prefetched."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from stoker_sidecar.local.mounted import all_mounted
+from stoker_sidecar.local.mounts.mounted import all_mounted
 from tests.support.s3 import S3Server
 from tests.support.stoker_mount import SECONDS, StokerMount
 from tests.support.waiting import wait_until
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.root
 COUNT, SOME = 500, 150
 FILES = {f"set/train/{n % 5}/{n:03}.jpg": os.urandom(1000) for n in range(COUNT)}
 NOBODY = 65534
-# Says its order and what it does; then, at each line that it is given, reads so many files more.
+# Reports its order and activity. Then, for each input line, it reads that number of further files.
 _TRAINING = """
 import itertools, pathlib, sys, time
 from stoker_client import GlobalShuffleSampler, TrainingReport
@@ -42,7 +42,7 @@ for line in sys.stdin:
 
 
 class Training:
-    """The program, which reads on when it is told to."""
+    """The program, which reads on request."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
@@ -65,7 +65,7 @@ def training(stoker: StokerMount, socket: str) -> Iterator[Training]:
 
 
 def mounted(stoker: StokerMount, *options: str) -> str:
-    """Mount, and return the socket that the last row names."""
+    """Mount. Return the socket that the last row names."""
     said = stoker.mount("--observe", "-o", "json", *options)
     last = [line for line in said.splitlines() if line.startswith("{")][-1]
     return str(json.loads(last)["reportSocket"])

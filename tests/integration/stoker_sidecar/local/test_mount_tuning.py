@@ -1,4 +1,4 @@
-"""What rules change of a real mount: the order of warm-up, what is kept, what is ahead; and that files go live."""
+"""Effects of rules on a real mount: warm-up order, cached files, prefetch depth, and reloading of rule files."""
 
 import json
 import os
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from stoker_sidecar.linux import mountinfo
-from stoker_sidecar.linux.fuse_device import FS_TYPE, READ_AHEAD
+from stoker_sidecar.linux.mounts import mountinfo
+from stoker_sidecar.linux.mounts.fuse_device import FS_TYPE, READ_AHEAD
 from tests.support.asked_plugins import install_example
 from tests.support.s3 import S3Server
 from tests.support.stoker_mount import SECONDS, StokerMount
@@ -37,7 +37,7 @@ def rules(stoker: StokerMount, glob: str, action: str, parameters: str) -> Path:
 
 
 def folders_of_gets(server: S3Server, since: int) -> list[str]:
-    """Return the folders in the order in which their first files were asked for."""
+    """Return the folders in the order of the first requests for their files."""
     keys = server.gets("data")[since:]
     return list(dict.fromkeys(key.split("/")[1] for key in keys if key.count("/") == 2))
 
@@ -67,7 +67,7 @@ def test_as_much_as_a_rule_says_is_ahead_of_a_reader(
     wait_until(lambda: "the-rule" in last_report(stoker).get("matched", {}), SECONDS)
     before = len(server.gets("data"))
     with (stoker.data / "large.bin").open("rb", buffering=0) as file:
-        for offset in (0, 3 * CHUNK):  # what is ahead was asked for before the second
+        for offset in (0, 3 * CHUNK):  # prefetched files were requested before the second
             assert os.pread(file.fileno(), 100, offset) == FILES["set/large.bin"][offset : offset + 100]
     wait_until(lambda: len(server.gets("data")) - before >= chunks, SECONDS)
     assert len(server.gets("data")) - before == chunks
@@ -94,7 +94,7 @@ def test_a_wrong_file_is_refused_before_anything_is_mounted(stoker: StokerMount)
 
 
 def last_report(stoker: StokerMount) -> dict[str, Any]:
-    """Return what the mount's agent says of its rules."""
+    """Return the mount agent's report about its rules."""
     (report,) = stoker.runs.glob("*/report.json")
     found: dict[str, Any] = json.loads(report.read_text())["tuning"]
     return found
@@ -121,7 +121,7 @@ def test_a_version_that_is_mounted_again_is_put_into_the_page_cache_as_a_rule_sa
     stoker.run("umount", str(stoker.data))
     stoker.mount("--tuning", str(path))
     wait_until(lambda: "MiB are in the page cache" in stoker.log(), SECONDS)
-    assert "not read into the page cache" not in stoker.log()  # as where it may not look at what memory there is
+    assert "not read into the page cache" not in stoker.log()  # as without the right to read the memory size
 
 
 def test_plug_ins_that_are_named_tell_the_framework_and_their_rules_count(server: S3Server, tmp_path: Path) -> None:

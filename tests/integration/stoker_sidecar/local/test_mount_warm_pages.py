@@ -1,4 +1,4 @@
-"""With `stoker mount --warm PATH... --pages` what is named is in the page cache when the command returns."""
+"""With `stoker mount --warm PATH... --pages`, these paths are in the page cache when the command returns."""
 
 import json
 import os
@@ -38,15 +38,15 @@ def _last(said: str) -> dict[str, Any]:
 
 
 def _dropped() -> int:
-    """Return how often someone had the kernel drop the pages of the whole machine."""
+    """Return how often a process made the kernel drop the pages of the whole machine."""
     rows = dict(line.split() for line in Path("/proc/vmstat").read_text().splitlines())
     return int(rows.get("drop_pagecache", 0))
 
 
 def _mounted_with_pages(stoker: StokerMount) -> dict[str, int]:
-    """Mount with what is named in memory, and return how much of each of its files is."""
+    """Mount with these paths in memory. Return the resident share of each of their files."""
     stoker.umount()
-    # A page whose write has just ended may be in use for a moment, and stays then.
+    # A page whose write has just ended may be in use briefly, and stays then.
     wait_until(lambda: sum(_cached(path, drop=True) for path in _trees(stoker).values()) == 0)
     last = _last(stoker.mount("-o", "json", "--warm", "f1/", "--pages"))
     assert last["pages"] == {"request": "mount", "bytes": 4 * SIZE, "readBytes": 4 * SIZE, "done": True}
@@ -56,7 +56,7 @@ def _mounted_with_pages(stoker: StokerMount) -> dict[str, int]:
 def test_what_is_named_is_in_memory_when_the_command_returns(stoker: StokerMount) -> None:
     stoker.mount("--warm")
     before, brought = _dropped(), _mounted_with_pages(stoker)
-    if _dropped() != before:  # by a benchmark's test beside this
+    if _dropped() != before:  # by a benchmark test that runs in parallel
         brought = _mounted_with_pages(stoker)
     assert brought == {f"f1/{n}.bin": SIZE for n in range(4)}
 

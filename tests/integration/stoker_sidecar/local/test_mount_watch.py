@@ -1,4 +1,4 @@
-"""Who reads a real mount, as `stoker top --mount` shows it: native as root, through FUSE as a user."""
+"""Readers of a real mount in `stoker top --mount`: native as root, through FUSE as a user."""
 
 import json
 import os
@@ -46,19 +46,28 @@ def top(stoker: StokerMount) -> list[dict[str, Any]]:
     return rows
 
 
+def phases_in_history(stoker: StokerMount) -> list[str]:
+    shown = stoker.run("tuning", "history", "--mount", str(stoker.data), "--kind", "phase", "-o", "json")
+    return [change["new"] for change in json.loads(shown.stdout)]
+
+
+def trains(row: dict[str, Any]) -> bool:
+    """Return True when the phase and its speed are known, which takes some seconds in the phase."""
+    return bool(row.get("phase") == "Training" and row.get("itemsPerSecond"))
+
+
 @pytest.mark.usefixtures("fuse_for_all")
 @pytest.mark.parametrize(("user", "source"), [(0, "fanotify"), (NOBODY, "fuse")])
 def test_a_program_that_reads_shuffled_files_is_shown_to_train(server: S3Server, user: int, source: str) -> None:
     with StokerMount(server, uid=user) as stoker:
         stoker.mount("--observe", "--warm")
         with reading(stoker):
-            wait_until(lambda: any(row.get("phase") == "Training" for row in top(stoker)), SECONDS)
-        (row,) = top(stoker)
-        assert (row["pod"], row["node"], row["observedBy"]) == (str(stoker.data), "here", source)
-        assert row["itemsPerSecond"] > 0
-        history = stoker.run("tuning", "history", "--mount", str(stoker.data), "--kind", "phase", "-o", "json")
-        assert json.loads(history.stdout)[0]["new"] == "Training"
-        explained = stoker.run("tuning", "explain", "--mount", str(stoker.data), "-o", "json")
-        assert json.loads(explained.stdout)["workload"]["phase"] == "Training"
+            wait_until(lambda: any(trains(row) for row in top(stoker)), SECONDS)
+            (row,) = top(stoker)
+            assert (row["pod"], row["node"], row["observedBy"]) == (str(stoker.data), "here", source)
+            # History and explanation are updated every ten seconds, later than `top`.
+            wait_until(lambda: "Training" in phases_in_history(stoker), SECONDS)
+            explained = stoker.run("tuning", "explain", "--mount", str(stoker.data), "-o", "json")
+            assert json.loads(explained.stdout)["workload"]["phase"] == "Training"
         stoker.umount()
         assert not stoker.leftovers()

@@ -1,4 +1,4 @@
-"""What FUSE servers tell of their reads, and how long a workload waits for data, against its own measurement."""
+"""FUSE servers' reports of reads, and a workload's waits for data, compared with its own measurement."""
 
 import asyncio
 import json
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from stoker_api.node_workload import EvidenceSource, StallSource
+from stoker_api.node_caches.node_workload import EvidenceSource, StallSource
 from stoker_sidecar.agent.core.stall import Stall, StallSample
-from stoker_sidecar.agent.stall_meter import StallMeter
+from stoker_sidecar.agent.observation.loaders.stall_meter import StallMeter
 from stoker_sidecar.volumes.core.publish import VersionKey
 from tests.support.fuse_node import FuseNode, fuse_node
 from tests.support.keeper import UID
@@ -20,8 +20,8 @@ from tests.support.pod_cgroups import cgroup_root, pod_cgroup
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(240)]  # 30 s for 60 slow files, more on a busy machine
-_SLOW = 0.25  # seconds that the source takes for a piece
-_POD = "uid-stalled"  # no UID of another module: it is found by its cgroup, and modules run side by side
+_SLOW = 0.25  # seconds of the source per piece
+_POD = "uid-stalled"  # no UID of another module: its cgroup identifies it, and modules run in parallel
 FILES = {f"train/{number:03}.bin": bytes([number % 256]) * 4096 for number in range(60)}
 
 
@@ -84,8 +84,8 @@ async def test_a_dataset_that_is_not_to_be_looked_at_is_not_counted(tmp_path: Pa
         assert node.counts.reads == 0
 
 
-# Reads each file once and works after it, as a data loader does; then tells from when until when it waited. On a busy
-# machine it is told late that its bytes are there: what it waited for a CPU is no stall.
+# Reads each file once and works after it, as a data loader does. Then it prints the start and end of its waits. On a
+# busy machine it learns late that its bytes have arrived: a wait for a CPU is not a stall.
 _LOADER = """
 import json, os, sys, time
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # pressure is a mean over CPUs
@@ -143,5 +143,5 @@ async def _two_samples(
 
 
 def _waited(rows: list[tuple[float, float]], since: float, until: float) -> float:
-    """Return how long the loader waited in that time."""
+    """Return the loader's wait in that time."""
     return sum(max(0.0, min(after, until) - max(before, since)) for before, after in rows)

@@ -1,4 +1,4 @@
-"""The stall of real data loaders with worker processes, against what the programs measure themselves."""
+"""The stall of real data loaders with worker processes, compared with the programs' own measurements."""
 
 import asyncio
 import subprocess
@@ -11,23 +11,23 @@ from pathlib import Path
 
 import pytest
 
-from bench.truth.programs import DEBIANS_PYTHON
-from stoker_api.node_workload import StallSource
-from stoker_sidecar.agent.core.loader_waits import stall_of
-from stoker_sidecar.agent.loader_consumers import PodConsumers
-from stoker_sidecar.agent.loader_sampler import BUDGET, LoaderSampler
+from stoker_api.node_caches.node_workload import StallSource
+from stoker_sidecar.agent.observation.loaders.loader_consumers import PodConsumers
+from stoker_sidecar.agent.observation.loaders.loader_sampler import BUDGET, LoaderSampler
+from stoker_sidecar.agent.observation.loaders.loader_waits import stall_of
 from tests.support.fuse_node import fuse_node
 from tests.support.loader_programs import LoaderProgram, loader_program, pytorch_loader
 from tests.support.pod_cgroups import pod_cgroup
+from tests.support.pythons import DEBIANS_PYTHON
 from tests.support.waiting import eventually, wait_until
 
 _HAS_TORCH = subprocess.run([DEBIANS_PYTHON, "-c", "import torch"], check=False, capture_output=True).returncode == 0
-pytestmark = [pytest.mark.root, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(400)]
 needs_torch = pytest.mark.skipif(not _HAS_TORCH, reason="Debian's PyTorch is not installed: tools/install-clients.sh")
-# Quiet machines are within 5 points (docs/TRAINING-AWARENESS.md); those of CI are busy.
+# Quiet machines are within 5 points (docs/concepts/training-awareness.md). CI machines are busy.
 _POINTS = 0.10
 _SECONDS, _WINDOWS = 8.0, 3
-# Of a window: programs wait for CPUs then beside what they wait for, and so does who samples them.
+# Share of a window: programs then wait for CPUs as well as for data, and so does the sampler.
 _STARVED = 0.6
 
 
@@ -46,7 +46,7 @@ def often() -> LoaderSampler:
 
 
 def programs_in_pods(stack: ExitStack, folder: Path, commands: Mapping[str, Sequence[str]]) -> dict[str, LoaderProgram]:
-    """Run programs, each in the pod of its name; ``{out}`` in a command is where it writes its waits."""
+    """Run programs, each in the pod of its name. ``{out}`` in a command is the file for its waits."""
     found = {}
     for uid, command in commands.items():
         out = folder / f"{uid}.waits"
@@ -56,7 +56,7 @@ def programs_in_pods(stack: ExitStack, folder: Path, commands: Mapping[str, Sequ
 
 
 def measured(programs: Mapping[str, LoaderProgram]) -> dict[str, tuple[float, float]]:
-    """Sample programs for some seconds; return the stall of each, as the sampler and as the program says."""
+    """Sample programs for some seconds. Return the stall of each, from the sampler and from the program."""
     sampler, since = often(), time.monotonic()
     heard = since
 
@@ -78,7 +78,7 @@ def measured(programs: Mapping[str, LoaderProgram]) -> dict[str, tuple[float, fl
 
 
 def assert_close(programs: Mapping[str, LoaderProgram], what: str) -> None:
-    """Check that both say the same, in another window where this one had no CPU to take samples when they were due."""
+    """Check that both agree. Use another window if this one had no CPU to take samples on time."""
     for left in reversed(range(_WINDOWS)):
         before, since = waited_for_cpus(), time.monotonic()
         told = measured(programs)
@@ -93,7 +93,7 @@ def assert_close(programs: Mapping[str, LoaderProgram], what: str) -> None:
 
 
 def waited_for_cpus() -> float:
-    """Return the seconds since boot in which some task waited for a CPU (PSI); 0.0 where the kernel does not say."""
+    """Return the seconds since boot in which some task waited for a CPU (PSI). 0.0 if the kernel does not report it."""
     try:
         text = Path("/proc/pressure/cpu").read_text()
     except OSError:
@@ -103,7 +103,7 @@ def waited_for_cpus() -> float:
 
 @needs_torch
 def test_the_stall_of_pytorchs_loader_is_what_it_measures_itself(data: Path, tmp_path: Path) -> None:
-    # Two workers bring a batch of four files each 0.2 s; the step leaves the rest of it to wait for.
+    # Two workers deliver a batch of four files each 0.2 s. The step leaves the rest of it as wait time.
     def command(step: float, *words: str) -> list[str]:
         return pytorch_loader(data, Path("{out}"), "2", str(step), "120", "decode=0.1", *words)
 
@@ -118,7 +118,7 @@ def test_the_stall_of_pytorchs_loader_is_what_it_measures_itself(data: Path, tmp
         assert_close(programs_in_pods(stack, tmp_path, levels), "DataLoader")
 
 
-# A loader of Python's own queue: two processes read, and the main one takes from the pipe and works.
+# A loader with Python's own queue: two processes read, and the main one takes from the pipe and works.
 _QUEUE = """
 import json, multiprocessing, sys, time
 def read(queue):
@@ -148,7 +148,7 @@ def test_the_stall_of_a_loader_with_pythons_own_queue_is_what_it_measures_itself
         assert_close(programs_in_pods(stack, tmp_path, commands), "Queue")
 
 
-# A launcher that waits for the processes that it started, which read and compute by themselves.
+# A launcher that waits for its processes, which read and compute alone.
 _LAUNCHER = """
 import json, multiprocessing, sys, time
 from multiprocessing.connection import wait
@@ -233,9 +233,9 @@ def test_looking_at_ten_workloads_costs_its_budget_at_most(tmp_path: Path) -> No
         def spent() -> float:
             return int(Path(f"/proc/self/task/{thread.native_id}/schedstat").read_text().split()[0]) / 1e9
 
-        wait_until(lambda: time.monotonic() > since + _SECONDS, 60)
+        # Within its budget a busy machine takes more samples later.
+        wait_until(lambda: len(sampler.stalls) == 10 and time.monotonic() > since + _SECONDS, 100)
         share = spent() / (time.monotonic() - since)
-        assert len(sampler.stalls) == 10
         sampler.stop()
         print(f"ten workloads: {share:.2%} of a core")
         assert share <= BUDGET + 0.05 / _SECONDS

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from stoker_api import names
-from stoker_api.node_workload import NodeWorkload
-from stoker_sidecar.agent.core.reported_plans import ReportedOrder
+from stoker_api.node_caches.node_workload import NodeWorkload
 from stoker_sidecar.agent.csi.pb import csi_pb2
-from stoker_sidecar.agent.report_link import ReportedWorkloads, ReportLink
+from stoker_sidecar.agent.orders.reported_plans import ReportedOrder
+from stoker_sidecar.agent.pods.report_link import ReportedWorkloads, ReportLink
 from stoker_sidecar.volumes.synchronization import Changes
 from tests.support.csi_driver import FILES, RunningDriver, node_folder, running_driver, write_version
 from tests.support.keeper import Keeper
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.root]
 SECONDS = 30.0
 EXAMPLE = Path(__file__).resolve().parents[4] / "examples" / "report.py"
 _MODE = csi_pb2.VolumeCapability.AccessMode.SINGLE_NODE_WRITER
-_ANYONE = 12345  # a user whom nobody knows
+_ANYONE = 12345  # a user without an account
 
 
 @dataclass
@@ -43,7 +43,7 @@ class ReportingNode:
     orders: dict[str, ReportedOrder]
 
     async def publish(self, uid: str = "u1", namespace: str = "vision", **attributes: str) -> Path:
-        """Publish a report volume, as the kubelet does for the volume that the webhook makes; its target."""
+        """Publish a report volume, as the kubelet does for the webhook's volume. Return its target."""
         pod = {names.CSI_POD_NAMESPACE: namespace, names.CSI_POD_NAME: f"pod-{uid}", names.CSI_POD_UID: uid}
         context = pod | {names.CSI_EPHEMERAL: "true", "dataset": "imagenet", "report": "true"} | attributes
         target = self.driver.pods / uid / "report"
@@ -52,12 +52,13 @@ class ReportingNode:
             target_path=str(target),
             volume_capability={"mount": {}, "access_mode": {"mode": _MODE}},
             volume_context=context,
+            readonly=True,
         )
         await self.driver.call("csi.v1.Node/NodePublishVolume", request, csi_pb2.NodePublishVolumeResponse)
         return target
 
     async def publish_heard(self, uid: str = "u1", namespace: str = "vision") -> Path:
-        """Publish one, and return the path of its socket once somebody listens there."""
+        """Publish one. Return the path of its socket when it has a listener."""
         path = await self.publish(uid, namespace) / "report.sock"
         await eventually(lambda: listens(path), SECONDS)
         return path
@@ -68,12 +69,12 @@ class ReportingNode:
         await self.driver.call("csi.v1.Node/NodeUnpublishVolume", request, csi_pb2.NodeUnpublishVolumeResponse)
 
     async def until(self, uid: str = "u1", **fields: Any) -> NodeWorkload:
-        """Return the row of a pod once it says this."""
+        """Return the row of a pod when it has this value."""
         await eventually(lambda: any(says(row, uid, fields) for row in self.rows()), SECONDS)
         return next(row for row in self.rows() if row.uid == uid)
 
     def rows(self) -> tuple[NodeWorkload, ...]:
-        """Return what is known of the pods."""
+        """Return the known state of the pods."""
         return self.workloads.rows()
 
     @property
@@ -103,7 +104,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 def run_example(then: str, environment: dict[str, str], *, user: int = 0) -> str:
-    """Run the example with some lines after it, as its pod's user; what it prints."""
+    """Run the example with some further lines, as its pod's user. Return its output."""
     become = f"import json, os, socket; os.setgroups([]); os.setgid({user}); os.setuid({user})"
     program = "\n".join((become if user else "", EXAMPLE.read_text(), then))
     command = [sys.executable, "-I", "-c", program]
@@ -113,7 +114,7 @@ def run_example(then: str, environment: dict[str, str], *, user: int = 0) -> str
 @pytest.fixture
 async def node() -> AsyncIterator[ReportingNode]:
     with node_folder() as folder:
-        folder.chmod(0o755)  # the test's own; a pod sees its volume alone, wherever that lies
+        folder.chmod(0o755)  # the test's own; a pod sees only its volume, wherever that is
         info = write_version(folder / "cache")
         keeper = Keeper(folder / "k", node=folder, options=["--reports", "On"])
         with keeper:
@@ -135,6 +136,17 @@ async def test_what_a_pod_says_is_told_of_it(node: ReportingNode) -> None:
     send(path, epoch=3, epochs=90, phase="Training", loss=0.71)
     row = await node.until(epoch=3)
     assert (row.pod, row.phase, row.epochs, row.loss) == ("vision/pod-u1", "Training", 90, "0.71")
+
+
+async def test_the_last_line_of_a_pod_counts_though_its_volume_is_unmounted_at_once(node: ReportingNode) -> None:
+    path = await node.publish_heard()
+    send(path, epoch=3, wait_seconds=1.0, compute_seconds=3.0)
+    await node.until(epoch=3)
+    send(path, epoch=3, loss=0.25, wait_seconds=1.0, compute_seconds=3.0)
+    await node.unpublish()
+    await eventually(lambda: node.workloads.summaries()["u1"].loss == "0.25", SECONDS)
+    last = node.workloads.summaries()["u1"]
+    assert (last.waited, last.watched, node.rows()) == (2.0, 8.0, ())
 
 
 async def test_a_pod_speaks_for_itself_and_for_no_other(node: ReportingNode) -> None:

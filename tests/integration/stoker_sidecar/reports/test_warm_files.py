@@ -1,4 +1,4 @@
-"""A pod's sampler asks its node what is warm: a real manifest and tree, the agent's file, the client's real mount."""
+"""A pod's sampler reads its node's list of warm files: a real manifest and tree, agent's file, and client's mount."""
 
 import os
 import subprocess
@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from stoker_api.dataset import MountMode
+from stoker_api.datasets.dataset import MountMode
 from stoker_client import GlobalShuffleSampler, QualityRatioSampler, WarmFirstSampler
 from stoker_client.warm_files import WarmFiles
-from stoker_sidecar.agent.warm_snapshots import read_snapshot, write_beneath
-from stoker_sidecar.agent.warm_teller import WarmTeller
+from stoker_sidecar.agent.pods.warm_file_list import WarmFileList
+from stoker_sidecar.agent.pods.warm_snapshots import MOST_BYTES, encode, file_name, read_snapshot, write_beneath
 from stoker_sidecar.volumes.core.publish import Published
 from stoker_sidecar.volumes.core.report_volume import ReportVolume
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
-from stoker_sidecar.wire.warm_file import MOST_BYTES, encode, file_name
 from tests.fakes.volumes import UID, publish_request
 from tests.support.csi_driver import write_version
 
@@ -38,7 +37,7 @@ class Pods:
 
 @dataclass
 class Images:
-    """A dataset as torchvision's ImageFolder is one."""
+    """A dataset in the layout of torchvision's ImageFolder."""
 
     mount: Path
     samples: list[tuple[str, int]] = field(default_factory=list)
@@ -52,7 +51,7 @@ class Images:
 
 @dataclass
 class Node:
-    """A version of which some is here, a pod that has it, and a clock."""
+    """A version that is partly local, its pod, and a clock."""
 
     folder: Path
     now: float = 0.0
@@ -60,7 +59,7 @@ class Node:
     def __post_init__(self) -> None:
         info = write_version(self.folder / "cache", FILES, complete=False)
         self.version = self.folder / "cache" / "datasets" / UID / "versions" / info.digest
-        self.shown = self.folder / "shown"  # what a pod sees: all names, whatever is here
+        self.shown = self.folder / "shown"  # the pod's view: all names, local or not
         for name in FILES:
             (self.shown / name).parent.mkdir(parents=True, exist_ok=True)
             (self.shown / name).touch()
@@ -69,14 +68,14 @@ class Node:
         row = Published(request, UID, info.digest, self.version, len(FILES), 1, MountMode.FUSE, True)
         pods = Pods((ReportVolume("v", self.folder / "t", "vision", "trainer-0", POD),))
         cache = CacheFolders([self.folder / "cache"])
-        self.teller = WarmTeller(pods, lambda: [row], cache, self.folder / "reports", lambda: self.now)
+        self.teller = WarmFileList(pods, lambda: [row], cache, self.folder / "reports", lambda: self.now)
 
     @property
     def told(self) -> Path:
         return self.folder / "reports" / POD / "imagenet.warm"
 
     def keep(self, names: list[str]) -> None:
-        """Have these alone on the disk."""
+        """Keep only these files on the disk."""
         for name in FILES:
             (self.version / "tree" / name).unlink(missing_ok=True)
         for name in names:
@@ -99,7 +98,7 @@ def mount(node: Node) -> Iterator[Path]:
 
 
 def read_by(sampler: WarmFirstSampler) -> list[str]:
-    """Return the names of what an epoch reads."""
+    """Return the names of an epoch's reads."""
     return [SAMPLES[index] for index in sampler]
 
 
@@ -108,7 +107,7 @@ async def test_what_is_warm_is_read_first_and_asked_anew_each_epoch(node: Node, 
     data = Images(mount)
     sampler = WarmFirstSampler(data, rank=0, world_size=1)
     plain = list(GlobalShuffleSampler(data, rank=0, world_size=1))
-    assert list(sampler) == plain  # nobody has told anything
+    assert list(sampler) == plain  # without any report
     node.keep(SAMPLES[10:50])
     await node.teller.look()
     order = read_by(sampler)

@@ -1,4 +1,4 @@
-"""The event loops that stores are tested on: workers make the GETs on libuv's, the fetcher lists on asyncio's."""
+"""The event loops of store tests: workers make the GETs on libuv's, the fetcher lists on asyncio's."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -9,9 +9,10 @@ import uvloop
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 _ASYNCIO: Mapping[str, LoopFactory] = {"asyncio": asyncio.new_event_loop}
 _LIBUV: Mapping[str, LoopFactory] = {"libuv": uvloop.new_event_loop}
-# By module; others are about what is done on either, and run on asyncio's.
+# By module. The rest test functions that work on either, and run on asyncio's.
 _LOOPS: Mapping[str, Mapping[str, LoopFactory]] = {
     "test_s3_faults": {**_LIBUV, **_ASYNCIO},
+    "test_large_bodies": {**_LIBUV, **_ASYNCIO},
     "test_small_bodies": {**_ASYNCIO, **_LIBUV},
 }
 

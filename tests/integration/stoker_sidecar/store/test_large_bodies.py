@@ -1,4 +1,4 @@
-"""Large bodies, which threads take: what a server on loopback, a reader and a cancelled fetch see of it."""
+"""Large bodies, as seen by a server on loopback, a reader and a cancelled fetch."""
 
 import asyncio
 import os
@@ -7,21 +7,23 @@ from contextlib import suppress
 
 import pytest
 
+from stoker_sidecar.errors import DiskFull, EndpointUnreachable
 from stoker_sidecar.store.base import SMALL
-from stoker_sidecar.store.s3_get import S3Getter
+from stoker_sidecar.store.buckets.s3_get import S3Getter
+from stoker_sidecar.store.connection import ConnectionSettings
 from tests.support.getters import anonymous_getter
 from tests.support.waiting import SECONDS, eventually
 
 CONTENT = os.urandom(2 * 1024 * 1024)
 _HEAD = f"HTTP/1.1 200 OK\r\nContent-Length: {len(CONTENT)}\r\n\r\n".encode()
 _CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(CONTENT), CONTENT)
-_LEAST = 64 * 1024  # bytes that are collected, once the first are written
+_LEAST = 64 * 1024  # collected bytes after the first write
 
 
 class PausingServer:
-    """A server that answers every GET with CONTENT, of which what is beyond ``first`` bytes waits for ``go_on``.
+    """A server that answers every GET with CONTENT. Bytes from ``first`` to ``most`` wait for ``go_on``.
 
-    ``asked``: the first lines of requests. ``chunked``: it does not say how long its answers are.
+    ``asked`` has the first lines of requests. With ``chunked``, answers have no Content-Length.
     """
 
     def __init__(self) -> None:
@@ -29,9 +31,9 @@ class PausingServer:
         self.asked: list[str] = []
         self.connections = 0
         self.closed = 0
-        self.first = SMALL
+        self.first, self.most = SMALL, len(CONTENT)
         self.chunked = False
-        self.closing = False  # its end, after each answer, without saying so
+        self.closing = False  # the server closes silently after each answer
         self.go_on = asyncio.Event()
         self.go_on.set()
 
@@ -46,7 +48,7 @@ class PausingServer:
                 else:
                     writer.write(_HEAD + CONTENT[: self.first])
                     await self.go_on.wait()
-                    writer.write(CONTENT[self.first :])
+                    writer.write(CONTENT[self.first : self.most])
                 await writer.drain()
                 if self.closing:
                     break
@@ -116,9 +118,7 @@ async def test_a_body_of_no_known_length_is_taken_whole(server: PausingServer, g
     assert server.connections == 1
 
 
-async def test_a_cancelled_get_ends_at_once_though_its_thread_waits_for_bytes(
-    server: PausingServer, getter: S3Getter
-) -> None:
+async def test_a_cancelled_get_ends_at_once_and_closes_its_connection(server: PausingServer, getter: S3Getter) -> None:
     server.go_on.clear()
     into = bytearray()
     getting = asyncio.create_task(_get(getter, into))
@@ -128,6 +128,42 @@ async def test_a_cancelled_get_ends_at_once_though_its_thread_waits_for_bytes(
         with pytest.raises(asyncio.CancelledError):
             await getting
     assert len(into) == SMALL
+    server.go_on.set()
+    await _get(getter, again := bytearray())
+    assert again == CONTENT
+    assert server.connections == 2
+
+
+async def test_a_write_that_fails_ends_the_get_with_its_error(server: PausingServer, getter: S3Getter) -> None:
+    def full(data: bytes | memoryview) -> None:
+        raise DiskFull("no room for it")
+
+    server.first = 0  # so that no byte arrives with the head
+    server.go_on.clear()
+    async with getter.get_range("k", 0, len(CONTENT), if_match="", whole=True) as body:
+        streaming = asyncio.ensure_future(body.stream(full))
+        server.go_on.set()
+        with pytest.raises(DiskFull):
+            await streaming
+    await _get(getter, into := bytearray())
+    assert into == CONTENT
+    assert server.connections == 2
+
+
+async def test_a_body_that_breaks_off_is_a_temporary_error(server: PausingServer, getter: S3Getter) -> None:
+    server.most, server.closing = SMALL + 1, True
+    with pytest.raises(EndpointUnreachable, match="broke off") as caught:
+        await _get(getter, into := bytearray())
+    assert caught.value.temporary
+    assert CONTENT.startswith(into)
+
+
+async def test_a_body_that_falls_silent_is_given_up(server: PausingServer) -> None:
+    getter = anonymous_getter(server.address, ConnectionSettings(read_timeout=0.2))
+    server.go_on.clear()
+    with pytest.raises(EndpointUnreachable, match="does not answer"):
+        await _get(getter, bytearray())
+    await getter.aclose()
 
 
 async def test_a_connection_is_used_again(server: PausingServer, getter: S3Getter) -> None:

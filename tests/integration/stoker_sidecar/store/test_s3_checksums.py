@@ -1,20 +1,19 @@
-"""Checksums that a real S3 server keeps, by either client: stated for whole objects, and never relied upon."""
+"""Checksums stored by a real S3 server, with either client: stated for whole objects, and never required."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
-from stoker_api.dataset_source import Source
+from stoker_api.datasets.dataset_source import Source
 from stoker_sidecar.errors import CorruptBody, ObjectGone, SourceChanged
 from stoker_sidecar.store.base import ObjectStore, Retry
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.core.object_checksum import Checksum, new_digest
 from stoker_sidecar.store.opening import open_store
 from tests.support.fault_proxy import FLIPPED, FaultProxy, fault_proxy, refusal
-from tests.support.s3 import CREDENTIALS, S3Server, put_in_parts, running_s3
+from tests.support.s3 import CREDENTIALS, S3Server, put_in_parts
 
 BODY = bytes(range(256)) * 40
 PARTS = [bytes(5 * 1024 * 1024), b"the rest"]
@@ -22,25 +21,17 @@ ALGORITHMS = ("CRC64NVME", "CRC32C", "CRC32", "SHA256", "SHA1")
 
 
 @pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    with running_s3(tmp_path_factory.mktemp("s3")) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
 def bucket(s3: S3Server) -> str:
-    name = f"bucket-{uuid4().hex[:10]}"
-
-    async def fill() -> None:
+    async def fill() -> str:
+        name = await s3.bucket()
         async with s3.client() as client:
-            await client.create_bucket(Bucket=name)
             for algorithm in ALGORITHMS:
                 await client.put_object(Bucket=name, Key=algorithm, Body=BODY, ChecksumAlgorithm=algorithm)
             for kind in ("FULL_OBJECT", "COMPOSITE"):
                 await put_in_parts(client, name, kind, PARTS, "CRC32", kind)
+        return name
 
-    asyncio.run(fill())
-    return name
+    return asyncio.run(fill())
 
 
 @pytest.fixture
@@ -53,12 +44,18 @@ async def proxy(s3: S3Server) -> AsyncIterator[FaultProxy]:
 async def store(
     request: pytest.FixtureRequest, proxy: FaultProxy, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[ObjectStore]:
-    if request.param == "boto":  # which GETs for directory buckets only, that no test server has
-        monkeypatch.setattr("stoker_sidecar.store.s3.is_directory_bucket", lambda bucket: True)
+    if request.param == "boto":  # used only for GETs from directory buckets, which no test server has
+        monkeypatch.setattr("stoker_sidecar.store.buckets.s3.is_directory_bucket", lambda bucket: True)
     source = Source(uri=f"s3://{bucket}", endpoint=proxy.endpoint)
     opened = await open_store(source, CREDENTIALS, ConnectionSettings(), Retry(_at_once))
     yield opened
     await opened.aclose()
+
+
+@pytest.fixture
+async def etags(store: ObjectStore) -> dict[str, str]:
+    """Return the listed ETags."""
+    return {found.path.decode(): found.etag async for page in store.list() for found in page}
 
 
 async def _at_once(seconds: float) -> None:
@@ -91,6 +88,29 @@ async def test_a_range_comes_without_one(store: ObjectStore) -> None:
 async def test_what_was_put_in_parts_states_its_checksum_when_it_is_of_the_whole(store: ObjectStore) -> None:
     assert await store.checksum("FULL_OBJECT", if_match="") == _of("CRC32", b"".join(PARTS))
     assert await store.checksum("COMPOSITE", if_match="") is None
+
+
+async def test_a_multipart_etag_is_a_checksum_once_the_size_of_the_parts_is_known(
+    store: ObjectStore, etags: dict[str, str]
+) -> None:
+    content = b"".join(PARTS)
+    proof = await store.multipart_checksum("FULL_OBJECT", len(content), if_match=etags["FULL_OBJECT"])
+    assert proof is not None
+    assert proof.part_size == len(PARTS[0])
+    digest = proof.new_digest()
+    digest.update(content)
+    assert digest.digest() == proof.value
+
+
+async def test_an_object_that_was_put_whole_has_no_multipart_checksum(
+    store: ObjectStore, etags: dict[str, str]
+) -> None:
+    assert await store.multipart_checksum("CRC32", len(BODY), if_match=etags["CRC32"]) is None
+
+
+async def test_the_parts_of_another_object_are_refused(store: ObjectStore) -> None:
+    with pytest.raises(SourceChanged):
+        await store.multipart_checksum("FULL_OBJECT", len(BODY), if_match=f"{'0' * 32}-2")
 
 
 async def test_the_checksum_of_another_object_is_refused(store: ObjectStore) -> None:

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 from msgspec.structs import replace
 
-from stoker_api.dataset_source import AddressingStyle, Source
+from stoker_api.datasets.dataset_source import AddressingStyle, Source
 from stoker_sidecar.errors import (
     AccessDenied,
     CorruptBody,
@@ -51,16 +51,10 @@ from tests.support.s3 import CREDENTIALS, S3Server, running_s3
 from tests.support.store_contract import content, listed
 
 BODY = bytes(range(256)) * 40
-# Short, so that a server that hangs costs a test less than a second.
-SETTINGS = ConnectionSettings(connect_timeout=0.5, read_timeout=0.5)
-LEAN, THREADS, PROXIED, BOTO = "lean", "threads", "proxied", "boto"
+# Short, because a server that hangs costs a test as long. Other requests must not take longer on a busy machine.
+SETTINGS = ConnectionSettings(connect_timeout=1.0, read_timeout=1.0)
+LEAN, LARGE, PROXIED, BOTO = "lean", "large", "proxied", "boto"
 _MALFORMED = b"<Error><Code>AuthorizationHeaderMalformed</Code><Region>eu-west-1</Region></Error>"
-
-
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    with running_s3(tmp_path_factory.mktemp("s3")) as server:
-        yield server
 
 
 async def _no_wait(seconds: float) -> None:
@@ -86,14 +80,14 @@ async def proxy(s3: S3Server) -> AsyncIterator[FaultProxy]:
         yield running
 
 
-@pytest.fixture(params=[LEAN, THREADS, PROXIED, BOTO])
+@pytest.fixture(params=[LEAN, LARGE, PROXIED, BOTO])
 def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == BOTO:  # which GETs for directory buckets only, that no test server has
-        monkeypatch.setattr("stoker_sidecar.store.s3.is_directory_bucket", lambda bucket: True)
-    if request.param == THREADS:
-        monkeypatch.setattr("stoker_sidecar.store.s3_get._LARGE", 0)
-    if request.param == PROXIED:  # the client that knows proxies, here without one between
-        monkeypatch.setattr("stoker_sidecar.store.s3_get.proxy_for", lambda url: "http://proxy")
+    if request.param == BOTO:  # used only for GETs from directory buckets, which no test server has
+        monkeypatch.setattr("stoker_sidecar.store.buckets.s3.is_directory_bucket", lambda bucket: True)
+    if request.param == LARGE:  # bodies that bypass the parser, here small ones
+        monkeypatch.setattr("stoker_sidecar.store.http.transport_loop.SMALL", 0)
+    if request.param == PROXIED:  # the client with proxy support, here without a proxy
+        monkeypatch.setattr("stoker_sidecar.store.buckets.s3_get.proxy_for", lambda url: "http://proxy")
     return str(request.param)
 
 
@@ -166,7 +160,7 @@ async def test_the_pause_that_a_server_asks_for_is_told(store: ObjectStore, prox
     assert raised.value.retry_after == 7
 
 
-@pytest.mark.parametrize("client", [LEAN, THREADS, PROXIED], indirect=True)
+@pytest.mark.parametrize("client", [LEAN, LARGE, PROXIED], indirect=True)
 async def test_a_redirect_is_not_followed_but_names_the_region(store: ObjectStore, proxy: FaultProxy) -> None:
     proxy.inject(refusal(301, "PermanentRedirect", x_amz_bucket_region="eu-west-1", location="http://127.0.0.1:1/"))
     with pytest.raises(InvalidSource, match=r"region eu-west-1: set source\.region"):
@@ -182,13 +176,13 @@ async def test_a_redirect_is_not_followed_but_names_the_region(store: ObjectStor
 async def test_a_listing_is_refused_in_another_region_as_a_get_is(
     store: ObjectStore, proxy: FaultProxy, fault: Fault
 ) -> None:
-    answers = iter([fault])  # who asks a second time, with the other region, gets an answer
+    answers = iter([fault])  # a second request, with the other region, gets an answer
     proxy.fault = lambda path: next(answers, None)
     with pytest.raises(InvalidSource, match=r"region eu-west-1: set source\.region"):
         await listed(store)
 
 
-@pytest.mark.parametrize("client", [LEAN, THREADS, PROXIED], indirect=True)
+@pytest.mark.parametrize("client", [LEAN, LARGE, PROXIED], indirect=True)
 async def test_a_body_that_drips_for_ever_is_given_up(store: ObjectStore, proxy: FaultProxy) -> None:
     proxy.inject(Fault(pause=0.05))
     with pytest.raises(EndpointUnreachable, match="imeout"):
@@ -241,7 +235,7 @@ async def test_a_server_by_another_ca_is_refused_with_what_to_do(client: str, tl
     await store.aclose()
 
 
-@pytest.mark.asyncio(loop_factories=["asyncio"])  # libuv asks the resolver itself
+@pytest.mark.asyncio(loop_factories=["asyncio"])  # libuv calls the resolver itself
 async def test_virtual_host_style_finds_the_bucket_by_its_own_host(
     client: str, s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

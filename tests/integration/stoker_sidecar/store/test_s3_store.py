@@ -1,23 +1,23 @@
-"""S3 against a real server: the contract by either client, and each way to be refused."""
+"""S3 with a real server: the contract by either client, and each way to be refused."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from msgspec.structs import replace
 
-from stoker_api.dataset_source import AddressingStyle, Source
+from stoker_api.datasets.dataset_source import AddressingStyle, Source
 from stoker_api.names import Reason
 from stoker_sidecar.errors import EndpointNotAllowed, EndpointUnreachable, InvalidCredentials, ObjectGone, SourceError
 from stoker_sidecar.store.base import ObjectStore, Retry
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.opening import open_store
+from stoker_sidecar.version.objects import SkipReason
 from stoker_sidecar.wire.credentials import (
     AmbientCredentials,
     Credentials,
@@ -26,24 +26,15 @@ from stoker_sidecar.wire.credentials import (
     WebIdentityCredentials,
 )
 from tests.support.ports import free_ports
-from tests.support.s3 import CREDENTIALS, S3Server, running_s3
+from tests.support.s3 import CREDENTIALS, S3Server
 from tests.support.store_contract import ObjectContract, ObjectStoreContract, StoreUnderTest, content, listed
 
 PREFIX = "set/one"
 
 
-@pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    with running_s3(tmp_path_factory.mktemp("s3")) as server:
-        yield server
-
-
 @pytest.fixture
 async def bucket(s3: S3Server) -> str:
-    name = f"bucket-{uuid4().hex[:10]}"
-    async with s3.client() as client:
-        await client.create_bucket(Bucket=name)
-    return name
+    return await s3.bucket()
 
 
 async def _at_once(seconds: float) -> None:
@@ -59,7 +50,7 @@ async def _open(source: Source, credentials: Credentials = CREDENTIALS, sts: str
 async def test_the_nodes_own_addresses_are_not_asked(s3: S3Server, bucket: str, host: str) -> None:
     port = s3.endpoint.rpartition(":")[2]
     named = Source(uri=f"s3://{bucket}/", endpoint=s3.endpoint)
-    source = named.model_copy(update={"endpoint": f"http://{host}:{port}"})  # whatever form the API lets through
+    source = named.model_copy(update={"endpoint": f"http://{host}:{port}"})  # in any form that the API accepts
     settings = ConnectionSettings(connect_timeout=2, read_timeout=5, endpoint_networks=())
     store = await open_store(source, CREDENTIALS, settings, Retry(_at_once))
     requests = [store.get_range("a", 0, length, if_match="") for length in (1, 2**20)]
@@ -91,7 +82,7 @@ class _S3(StoreUnderTest):
 async def subject(s3: S3Server, bucket: str) -> AsyncIterator[StoreUnderTest]:
     store = await _open(Source(uri=f"s3://{bucket}/{PREFIX}", endpoint=s3.endpoint))
     async with s3.client() as client:
-        # Names that begin like the prefix are not below it.
+        # Names that only start with the same letters are not below the prefix.
         await client.put_object(Bucket=bucket, Key=f"{PREFIX}-two/x", Body=b"x")
         yield _S3(store, client, bucket)
     await store.aclose()
@@ -101,28 +92,28 @@ class TestS3Store(ObjectStoreContract):
     """GETs by the lean client."""
 
 
-class TestS3StoreByThreads(ObjectContract):
-    """GETs as for large bodies."""
+class TestS3StoreLargeBodies(ObjectContract):
+    """GETs as for large bodies, which bypass the parser."""
 
     @pytest.fixture(autouse=True)
-    def threads(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("stoker_sidecar.store.s3_get._LARGE", 0)
+    def large(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("stoker_sidecar.store.http.transport_loop.SMALL", 0)
 
 
 class TestS3StoreByProxies(ObjectContract):
-    """GETs by the client that knows proxies, without one between."""
+    """GETs by the client with proxy support, without a proxy."""
 
     @pytest.fixture(autouse=True)
     def proxied(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("stoker_sidecar.store.s3_get.proxy_for", lambda url: "http://proxy")
+        monkeypatch.setattr("stoker_sidecar.store.buckets.s3_get.proxy_for", lambda url: "http://proxy")
 
 
 class TestS3StoreByBoto(ObjectContract):
-    """GETs by aiobotocore, as for directory buckets, that no test server has."""
+    """GETs by aiobotocore, as for directory buckets, which no test server has."""
 
     @pytest.fixture(autouse=True)
     def boto(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("stoker_sidecar.store.s3.is_directory_bucket", lambda bucket: True)
+        monkeypatch.setattr("stoker_sidecar.store.buckets.s3.is_directory_bucket", lambda bucket: True)
 
 
 async def _refusal(source: Source, credentials: Credentials = CREDENTIALS) -> SourceError:
@@ -162,6 +153,34 @@ async def test_anonymous_is_refused_by_a_closed_bucket(
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "none")
     error = await _refusal(Source(uri=f"s3://{bucket}", endpoint=s3.endpoint), AmbientCredentials())
     assert error.reason is Reason.ACCESS_DENIED
+    assert "no credentials were found in the environment, ~/.aws, SSO or the node's role" in error.message
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("d/f 1.tar", "is an object, not a folder: write s3://{}/d/ and source.include 'f 1.tar'"),
+        ("d/*.tar", "is a pattern, not a folder: write s3://{}/d/ and source.include '*.tar'"),
+    ],
+)
+async def test_what_is_no_folder_is_answered_with_what_to_write(
+    s3: S3Server, bucket: str, path: str, says: str
+) -> None:
+    async with s3.client() as client:
+        await client.put_object(Bucket=bucket, Key="d/f 1.tar", Body=b"x")
+    error = await _refusal(Source(uri=f"s3://{bucket}/{path}", endpoint=s3.endpoint))
+    assert error.reason is Reason.EMPTY_SOURCE
+    assert error.message == f"s3://{bucket}/{path} {says.format(bucket)}"
+
+
+async def test_a_name_that_the_server_cannot_list_is_skipped(s3: S3Server, bucket: str) -> None:
+    async with s3.client() as client:
+        for key in ("p/a\x01b", "p/tab\tand\nline", "p/true \ufffd"):
+            await client.put_object(Bucket=bucket, Key=key, Body=b"x")
+    store = await _open(Source(uri=f"s3://{bucket}/p", endpoint=s3.endpoint))
+    skipped = {path: one.skipped for path, one in (await listed(store)).items()}
+    await store.aclose()
+    assert skipped == {"a\ufffdb": SkipReason.UNKNOWN_NAME, "tab\tand\nline": None, "true \ufffd": None}
 
 
 async def test_a_public_bucket_is_read_anonymously(s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +204,7 @@ async def test_the_nodes_own_credentials_are_used(s3: S3Server, bucket: str, mon
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", CREDENTIALS.secret_access_key)
     store = await _open(Source(uri=f"s3://{bucket}", endpoint=s3.endpoint), AmbientCredentials())
     assert await listed(store) == {}
-    with pytest.raises(ObjectGone):  # asked with them: a stranger would be refused
+    with pytest.raises(ObjectGone):  # the request has them: an unknown client would be refused
         await content(store, "k", 0, 1, "")
     await store.aclose()
 
@@ -241,7 +260,7 @@ _REFUSED = """<ErrorResponse><Error><Type>Sender</Type><Code>InvalidIdentityToke
 
 @asynccontextmanager
 async def _sts(asked: list[dict[str, str]], lifetime: timedelta = timedelta(hours=1)) -> AsyncIterator[str]:
-    """Run a token service that gives the S3 server's keys for the token "good"; yields its URL."""
+    """Run a token service that returns the S3 server's keys for the token "good". Yields its URL."""
 
     async def answer(request: web.Request) -> web.Response:
         form = {name: str(value) for name, value in (await request.post()).items()}

@@ -1,17 +1,16 @@
-"""Buckets that keep versions, on a real server: what was listed is read on, whatever became of it."""
+"""Buckets that keep versions, on a real server: reads use the listed version, even after changes."""
 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
-from stoker_api.dataset_source import Source
+from stoker_api.datasets.dataset_source import Source
 from stoker_sidecar.errors import SourceChanged
-from stoker_sidecar.store import s3
 from stoker_sidecar.store.base import ObjectStore, Retry
+from stoker_sidecar.store.buckets import s3
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.opening import open_store
 from stoker_sidecar.wire.credentials import AnonymousCredentials, Credentials
@@ -49,7 +48,7 @@ class _Versioned(StoreUnderTest):
         await self.client.delete_object(Bucket=self.bucket, Key=f"{PREFIX}/{path}")
 
     async def allow_strangers(self, *actions: str) -> None:
-        """Let everyone do that, and nothing else."""
+        """Allow everyone these actions, and no more."""
         resources = [f"arn:aws:s3:::{self.bucket}", f"arn:aws:s3:::{self.bucket}/*"]
         allow = {"Effect": "Allow", "Principal": "*", "Action": [f"s3:{one}" for one in actions], "Resource": resources}
         await self.client.put_bucket_policy(Bucket=self.bucket, Policy=json.dumps({"Statement": [allow]}))
@@ -57,9 +56,8 @@ class _Versioned(StoreUnderTest):
 
 @pytest.fixture
 async def subject(server: S3Server) -> AsyncIterator[_Versioned]:
-    bucket = f"bucket-{uuid4().hex[:10]}"
+    bucket = await server.bucket()
     async with server.client() as client:
-        await client.create_bucket(Bucket=bucket)
         await client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
         store = await _open(server, bucket)
         yield _Versioned(store, client, bucket)
@@ -70,20 +68,20 @@ class TestVersionedBucket(ObjectContract, VersionedContract):
     """GETs by the lean client."""
 
 
-class TestVersionedBucketByThreads(VersionedContract):
-    """GETs as for large bodies."""
+class TestVersionedBucketLargeBodies(VersionedContract):
+    """GETs as for large bodies, which bypass the parser."""
 
     @pytest.fixture(autouse=True)
-    def threads(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("stoker_sidecar.store.s3_get._LARGE", 0)
+    def large(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("stoker_sidecar.store.http.transport_loop.SMALL", 0)
 
 
 class TestVersionedBucketByProxies(VersionedContract):
-    """GETs by the client that knows proxies, without one between."""
+    """GETs by the client with proxy support, without a proxy."""
 
     @pytest.fixture(autouse=True)
     def proxied(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("stoker_sidecar.store.s3_get.proxy_for", lambda url: "http://proxy")
+        monkeypatch.setattr("stoker_sidecar.store.buckets.s3_get.proxy_for", lambda url: "http://proxy")
 
 
 async def test_a_listing_of_versions_goes_on_after_each_page(subject: _Versioned) -> None:
@@ -137,10 +135,7 @@ async def test_without_an_id_a_replaced_object_is_refused(subject: _Versioned) -
 
 
 async def test_a_bucket_that_never_kept_versions_is_listed_as_ever(server: S3Server) -> None:
-    bucket = f"bucket-{uuid4().hex[:10]}"
-    async with server.client() as client:
-        await client.create_bucket(Bucket=bucket)
-        await client.put_object(Bucket=bucket, Key=f"{PREFIX}/a", Body=b"x")
+    bucket = await server.bucket({f"{PREFIX}/a": b"x"})
     store = await _open(server, bucket)
     assert [item.version_id for item in (await listed(store)).values()] == [""]
     await store.aclose()

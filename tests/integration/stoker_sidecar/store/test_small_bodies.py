@@ -1,4 +1,4 @@
-"""Small bodies, which the event loop takes: what a server on loopback sees of it, and what its faults do."""
+"""Small bodies, which the event loop receives: the view of a server on loopback, and the effect of its faults."""
 
 import asyncio
 import socket
@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from stoker_sidecar.errors import EndpointUnreachable, InvalidSource
-from stoker_sidecar.store import transport_loop
+from stoker_sidecar.store.buckets.s3_get import S3Getter
 from stoker_sidecar.store.connection import ConnectionSettings
-from stoker_sidecar.store.s3_get import S3Getter
+from stoker_sidecar.store.http import transport_loop
 from tests.support.getters import anonymous_getter
 from tests.support.waiting import SECONDS, eventually
 
@@ -20,7 +20,7 @@ ANSWER = f"HTTP/1.1 200 OK\r\nContent-Length: {len(CONTENT)}\r\n\r\n".encode() +
 
 
 class ScriptedServer:
-    """A server that gives each request the next of ``answers``, or ANSWER; an empty one ends the connection instead."""
+    """A server that answers each request with the next of ``answers``, or ANSWER. An empty one ends the connection."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -169,7 +169,7 @@ async def test_connections_that_nobody_needs_are_closed_after_a_while(
     assert await _get(getter) == CONTENT
 
 
-@pytest.mark.asyncio(loop_factories=["asyncio"])  # libuv asks the resolver itself
+@pytest.mark.asyncio(loop_factories=["asyncio"])  # libuv calls the resolver itself
 async def test_a_name_is_asked_for_once_for_connections_made_at_once(
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,7 +180,7 @@ async def test_a_name_is_asked_for_once_for_connections_made_at_once(
     assert (len(asked), len(server.writers)) == (1, 5)
 
 
-@pytest.mark.asyncio(loop_factories=["asyncio"])  # libuv asks the resolver itself
+@pytest.mark.asyncio(loop_factories=["asyncio"])  # libuv calls the resolver itself
 async def test_a_name_that_did_not_resolve_is_asked_for_again(
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,9 +192,9 @@ async def test_a_name_that_did_not_resolve_is_asked_for_again(
     await getter.aclose()
 
 
-@pytest.mark.asyncio(loop_factories=["asyncio"])  # libuv asks the resolver itself
+@pytest.mark.asyncio(loop_factories=["asyncio"])  # libuv calls the resolver itself
 async def test_an_address_that_refuses_is_passed_over(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    _resolving(monkeypatch, "::1", "127.0.0.1")  # nobody listens at the first
+    _resolving(monkeypatch, "::1", "127.0.0.1")  # the first address has no listener
     getter = anonymous_getter(f"s3.example.com:{server.port}")
     async with asyncio.timeout(SECONDS):
         assert await _get(getter) == CONTENT
@@ -202,7 +202,7 @@ async def test_an_address_that_refuses_is_passed_over(server: ScriptedServer, mo
 
 
 def _resolving(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> list[object]:
-    """Have every name resolve to these from now on; returns the names that are asked for."""
+    """Resolve every name to these addresses from now on. Return the requested names."""
     resolve, asked = socket.getaddrinfo, list[object]()
 
     def resolved(host: Any, *arguments: Any, **options: Any) -> Any:

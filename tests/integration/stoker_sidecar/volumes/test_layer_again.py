@@ -1,10 +1,10 @@
-"""A metadata layer that could not be built is built later, without anyone's help."""
+"""A metadata layer whose build failed is built later, automatically."""
 
 from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.volumes.overlays import Overlays
+from stoker_sidecar.volumes.layers.overlays import Overlays
 from tests.fakes.volumes import UID
 from tests.support.versions import VersionFolder
 from tests.support.waiting import eventually
@@ -17,7 +17,7 @@ async def test_a_layer_that_failed_is_built_when_its_cause_is_gone(tmp_path: Pat
     version = (UID, on_disk.info.digest)
     causes: list[str] = []
 
-    def changed() -> None:  # as the publisher, which begins what is wanted at every change
+    def changed() -> None:  # like the publisher, which starts needed builds at every change
         causes.extend(overlays.refused.values())
         if not overlays.is_ready(version):
             overlays.begin(version, on_disk.manifest if causes else tmp_path / "absent")

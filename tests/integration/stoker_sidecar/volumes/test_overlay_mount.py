@@ -1,6 +1,6 @@
 """The overlay of one version on the real kernel, over a real FUSE server.
 
-What it answers itself and what it passes on.
+The requests that it answers itself, and those that it forwards.
 """
 
 import json
@@ -18,10 +18,10 @@ import pytest
 
 from stoker_sidecar.errors import MountError
 from stoker_sidecar.fuse.operations import XATTR_REQUESTS
-from stoker_sidecar.linux import mounts, overlay
-from stoker_sidecar.linux.mount_calls import detach
-from stoker_sidecar.volumes import metadata_layer, overlays
-from stoker_sidecar.volumes.metadata_layer import LayerForm
+from stoker_sidecar.linux.mounts import overlay, target_mounts
+from stoker_sidecar.linux.mounts.mount_calls import detach
+from stoker_sidecar.volumes.layers import metadata_layer, overlay_support
+from stoker_sidecar.volumes.layers.metadata_layer import LayerForm
 from stoker_sidecar.wire.fetcher_protocol import Read, ReadDone
 from tests.fakes.read_fetcher import FetcherForReads
 from tests.support.keeper import UID as KEEPER_UID
@@ -49,7 +49,7 @@ FILES = {
 
 @dataclass
 class MountedOverlay:
-    """A version with nothing cached, served over FUSE, with its overlay at ``seen``."""
+    """A version without cached files, served over FUSE, with its overlay at ``seen``."""
 
     keeper: Keeper
     version: VersionFolder
@@ -73,7 +73,7 @@ def keeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keeper]:
 @pytest.fixture(params=LayerForm)
 def node(keeper: Keeper, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[MountedOverlay]:
     need(request.param)
-    # The version's own name is in it, so that no two tests have the same digest.
+    # It contains the version's name, so that no two tests have the same digest.
     version = VersionFolder(tmp_path / "v:1,2", {**FILES, "test": tmp_path.name.encode()})
     by_ino = {version.ino(path): path for path in version.files}
 
@@ -105,11 +105,11 @@ def test_names_and_attributes_never_reach_the_fuse_server(node: MountedOverlay) 
 
 def test_folders_are_read_only_and_dated_as_their_newest_file(node: MountedOverlay) -> None:
     for folder in (node.seen, node.seen / "twin"):
-        assert (folder.stat().st_mode, folder.stat().st_mtime_ns) == (0o040555, MTIME_NS)
+        assert (folder.stat().st_mode, folder.stat().st_mtime_ns) == (0o040755, MTIME_NS)
 
 
 def test_one_device_number_for_the_whole_tree(node: MountedOverlay) -> None:
-    """Or tools that stay on one file system would skip the files."""
+    """Otherwise tools that stay on one file system would skip the files."""
     assert {stat.st_dev for stat in node.walk().values()} == {node.seen.stat().st_dev}
 
 
@@ -121,7 +121,7 @@ def test_a_cached_file_is_read_without_the_fuse_server(node: MountedOverlay) -> 
 
 
 def test_a_file_that_is_cached_after_its_name_was_looked_up_is_found_at_its_first_open(node: MountedOverlay) -> None:
-    assert not (node.layers.tree / "twin").exists()  # the kernel remembers that the cache lacks it
+    assert not (node.layers.tree / "twin").exists()  # the kernel caches that the file is missing in the cache
     node.walk()
     node.version.finish("twin/a")
     before = node.requests()
@@ -177,16 +177,16 @@ def test_a_placeholder_cannot_be_told_from_a_file(node: MountedOverlay) -> None:
 
 
 def test_a_mount_that_was_given_up_half_way_is_made_whole(node: MountedOverlay) -> None:
-    """As when the agent was killed between the image and the overlay."""
-    before = len(mounts.layers(node.seen))
+    """As after a kill of the agent between the image and the overlay."""
+    before = len(target_mounts.layers(node.seen))
     detach(str(node.seen))
     overlay.mount(node.layers, node.seen)
-    assert (len(mounts.layers(node.seen)), (node.seen / "twin/b").read_bytes()) == (before, b"same bytes")
+    assert (len(target_mounts.layers(node.seen)), (node.seen / "twin/b").read_bytes()) == (before, b"same bytes")
 
 
 @pytest.mark.parametrize("node", [LayerForm.IMAGE], indirect=True)  # a folder is never deleted while it is mounted
 def test_an_image_that_is_deleted_goes_on_being_read_by_who_has_it_mounted(node: MountedOverlay) -> None:
-    """As when the agent is replaced by one that knows no images, which clears them away."""
+    """As after a replacement by an agent without image support, which removes them."""
     metadata_layer.remove(node.layers.metadata)
     assert {path: (node.seen / path).read_bytes() for path in node.walk()} == node.version.files
 
@@ -203,19 +203,19 @@ def test_readers_wait_for_a_killed_fuse_server(node: MountedOverlay) -> None:
 
 
 def test_showing_the_same_layers_again_adds_no_mount(node: MountedOverlay) -> None:
-    before = mounts.layers(node.seen)
+    before = target_mounts.layers(node.seen)
     overlay.mount(node.layers, node.seen)
-    assert mounts.layers(node.seen) == before
+    assert target_mounts.layers(node.seen) == before
 
 
 def test_a_cache_folder_that_was_replaced_is_mounted_anew(node: MountedOverlay) -> None:
-    mounted = len(mounts.layers(node.seen))
+    mounted = len(target_mounts.layers(node.seen))
     node.layers.tree.rename(node.version.folder / "old")
     node.layers.tree.mkdir()
     overlay.mount(node.layers, node.seen)
     node.version.finish("twin/b")
     before = node.requests()
-    assert (len(mounts.layers(node.seen)), (node.seen / "twin/b").read_bytes()) == (mounted, b"same bytes")
+    assert (len(target_mounts.layers(node.seen)), (node.seen / "twin/b").read_bytes()) == (mounted, b"same bytes")
     assert node.requests() == before
 
 
@@ -240,13 +240,13 @@ def test_a_version_that_moved_to_another_cache_folder_is_served_from_there_behin
 def test_hiding_it_leaves_no_mount_and_no_folder(node: MountedOverlay) -> None:
     for _ in range(2):
         overlay.unmount(node.seen)
-    assert (mounts.layers(node.seen), node.seen.parent.exists()) == ((), False)
+    assert (target_mounts.layers(node.seen), node.seen.parent.exists()) == ((), False)
 
 
 def test_an_overlay_is_dead_when_its_fuse_server_is_gone_for_good(node: MountedOverlay) -> None:
-    alive = mounts.is_dead(node.seen)
+    alive = target_mounts.is_dead(node.seen)
     node.keeper.release(node.version)
-    assert (alive, mounts.is_dead(node.seen)) == (False, True)
+    assert (alive, target_mounts.is_dead(node.seen)) == (False, True)
 
 
 def test_a_layer_that_is_missing_is_named(node: MountedOverlay, tmp_path: Path) -> None:
@@ -257,17 +257,17 @@ def test_a_layer_that_is_missing_is_named(node: MountedOverlay, tmp_path: Path) 
 
 
 def test_this_node_can_mount_overlays_and_the_trial_leaves_nothing(tmp_path: Path) -> None:
-    assert overlays.find_form(tmp_path / "meta", tmp_path / "mnt") == (best_form(), "")
+    assert overlay_support.find_form(tmp_path / "meta", tmp_path / "mnt") == (best_form(), "")
     assert [path.name for path in sorted(tmp_path.rglob("*"))] == ["meta", "mnt"]
 
 
 def test_a_disk_that_takes_no_image_gets_folders() -> None:
     """No image can be mounted from a file on tmpfs."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        assert overlays.find_form(Path(folder) / "meta", Path(folder) / "mnt") == (LayerForm.FOLDER, "")
+        assert overlay_support.find_form(Path(folder) / "meta", Path(folder) / "mnt") == (LayerForm.FOLDER, "")
 
 
 def test_a_node_that_cannot_overlay_says_why(tmp_path: Path) -> None:
-    """A folder of the proc file system stands for a disk that takes no layer."""
-    _, why = overlays.find_form(Path("/proc/no"), tmp_path)
+    """A folder of the proc file system acts as a disk that accepts no layer."""
+    _, why = overlay_support.find_form(Path("/proc/no"), tmp_path)
     assert re.search("/proc/no.*Overlays need Linux 6.5", why)

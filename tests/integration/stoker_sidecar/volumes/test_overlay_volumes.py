@@ -1,18 +1,19 @@
-"""Volumes on a node that can overlay: swaps under running readers, what stays mounted, and sidecars that are killed."""
+"""Volumes on a node that supports overlays: swaps under running readers, remaining mounts, and killed sidecars."""
 
 import asyncio
 import mmap
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from stoker_api.dataset import MountMode
-from stoker_sidecar.linux import mounts, pod_mounts
-from stoker_sidecar.volumes.metadata_layer import LayerForm
-from stoker_sidecar.volumes.overlays import Overlays
+from stoker_api.datasets.dataset import MountMode
+from stoker_sidecar.linux.mounts import pod_mounts, target_mounts
+from stoker_sidecar.volumes.layers.metadata_layer import LayerForm
+from stoker_sidecar.volumes.layers.overlays import Overlays
 from tests.fakes.volumes import UID
 from tests.support.csi_driver import FILES, RunningDriver
 from tests.support.csi_node import ColdNode, Container, cold_node, container
@@ -36,17 +37,17 @@ def mode(agent: RunningDriver) -> MountMode | None:
 
 
 async def settle_to(agent: RunningDriver, node: ColdNode, wanted: MountMode) -> None:
-    """Reconcile, as the agent does at every change, until the mode is the one that is wanted."""
+    """Reconcile, as the agent does at every change, until the mode is the expected one."""
 
     async def look() -> bool:
-        await agent.mounted.reconcile(UID, node.info.digest)
+        await agent.upkeep.reconcile(UID, node.info.digest)
         return mode(agent) is wanted
 
     await eventually_async(look)
 
 
 class OpenThings:
-    """What a training process holds on to: a file, a map, a folder."""
+    """Resources that a training process keeps open: a file, a map, a folder."""
 
     def __init__(self, stack: ExitStack, pod: Container) -> None:
         self._pod = pod
@@ -132,7 +133,23 @@ async def test_a_container_that_propagation_reached_is_not_entered(
         with container(node):
             node.complete()
             await settle_to(agent, node, MountMode.NATIVE)
-            assert pod_mounts.show_in_pod("u1", mounts.layers(node.request.target), node.request.target) == []
+            assert pod_mounts.show_in_pod("u1", target_mounts.layers(node.request.target), node.request.target) == []
+
+
+async def test_a_mount_with_subpath_is_reported_in_the_mode_that_it_has(node: ColdNode) -> None:
+    request = replace(node.request, pod_uid="u1")
+    async with node.keeper(), node.agent(*MODES) as agent:
+        await agent.publisher.publish(request)
+        await settle_to(agent, node, MountMode.OVERLAY)
+        subpath = request.target.parent / "volume-subpaths" / "data" / "main" / "0"
+        subpath.mkdir(parents=True)
+        target_mounts.bind(request.target / "train", subpath)  # as the kubelet does
+        node.complete()
+        await agent.upkeep.reconcile(UID, node.info.digest)
+        assert mode(agent) is MountMode.OVERLAY
+        target_mounts.unmount_all(subpath)
+        await agent.upkeep.reconcile(UID, node.info.digest)
+        assert mode(agent) is MountMode.NATIVE
 
 
 @pytest.mark.parametrize("last", [MountMode.FUSE, MountMode.OVERLAY, MountMode.NATIVE])
@@ -156,7 +173,7 @@ async def test_a_new_pod_of_a_cold_version_starts_on_the_overlay_of_the_first(no
         await settle_to(agent, node, MountMode.OVERLAY)
         await agent.publisher.unpublish(node.request.target)
         await agent.publisher.publish(node.request)
-        assert (mode(agent), len(mounts.layers(node.request.target))) == (MountMode.OVERLAY, 1)
+        assert (mode(agent), len(target_mounts.layers(node.request.target))) == (MountMode.OVERLAY, 1)
 
 
 async def test_a_restarted_agent_leaves_an_overlay_as_it_is(node: ColdNode) -> None:
@@ -166,7 +183,7 @@ async def test_a_restarted_agent_leaves_an_overlay_as_it_is(node: ColdNode) -> N
             await settle_to(agent, node, MountMode.OVERLAY)
         before = mounts_below(node.folder)
         async with node.agent(*MODES) as agent:
-            await agent.mounted.restore()
+            await agent.upkeep.restore()
             assert (mounts_below(node.folder), mode(agent)) == (before, MountMode.OVERLAY)
 
 
@@ -179,9 +196,9 @@ async def test_after_the_whole_sidecar_was_killed_a_pod_on_an_overlay_reads_agai
             pod = pods.enter_context(container(node))
             body = missing.read_bytes()
             missing.unlink()
-        await eventually(lambda: mounts.is_dead(node.request.target))
+        await eventually(lambda: target_mounts.is_dead(node.request.target))
         async with node.keeper(), node.agent(*MODES) as agent:
-            await agent.mounted.restore()
+            await agent.upkeep.restore()
             missing.write_bytes(body)
             assert (await asyncio.to_thread(pod.read), mode(agent)) == (FILES, MountMode.OVERLAY)
             await agent.publisher.unpublish(node.request.target)
@@ -196,7 +213,7 @@ async def test_an_overlay_on_top_of_its_dead_fuse_layer_counts_as_dead_when_the_
         await settle_to(agent, node, MountMode.OVERLAY)
     async with node.keeper():
         await eventually(lambda: not any(row.fs_type.startswith("fuse") for row in mounts_below(node.folder / "mnt")))
-        assert mounts.is_dead(node.request.target)
+        assert target_mounts.is_dead(node.request.target)
 
 
 async def test_what_a_killed_agent_left_is_taken_off_at_the_next_start(node: ColdNode) -> None:
@@ -204,10 +221,10 @@ async def test_what_a_killed_agent_left_is_taken_off_at_the_next_start(node: Col
         async with node.agent(*MODES) as agent:
             await agent.publisher.publish(node.request)
             await settle_to(agent, node, MountMode.OVERLAY)
-        mounts.unmount_all(node.request.target)
-        (node.folder / "state/mounts.json").unlink()  # an unpublish that was killed right behind this write
+        target_mounts.unmount_all(node.request.target)
+        (node.folder / "state/mounts.json").unlink()  # an unpublish that was killed directly after this write
         async with node.agent(*MODES) as agent:
-            await agent.mounted.restore()
+            await agent.upkeep.restore()
             assert list((node.folder / "mnt").iterdir()) == []
 
 
@@ -219,7 +236,7 @@ async def test_a_pod_keeps_its_mount_when_the_table_of_mounts_is_lost(node: Cold
         (node.folder / "state/mounts.json").unlink()
         before = mounts_below(node.folder)
         async with node.agent(*MODES) as agent:
-            await agent.mounted.restore()
+            await agent.upkeep.restore()
             assert mounts_below(node.folder) == before
 
 
@@ -271,7 +288,7 @@ async def test_drafts_and_layers_of_earlier_boots_are_deleted_at_start(node: Col
 
 
 async def test_a_folder_that_an_agent_before_built_is_used_and_no_image_is_made(node: ColdNode) -> None:
-    """An overlay may be mounted that needs it."""
+    """There may be a mounted overlay that needs it."""
     version = (UID, node.info.digest)
     manifest = node.folder / "cache/datasets" / UID / "versions" / node.info.digest / "manifest.sqlite"
     before, now = (

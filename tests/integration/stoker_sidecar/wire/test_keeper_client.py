@@ -16,7 +16,7 @@ PATHS = (Path("/v/manifest.sqlite"), Path("/v"), Path("/mnt/u/d"))
 
 @asynccontextmanager
 async def keeper(socket: Path, answer: Callable[[dict[str, str]], bytes]) -> AsyncIterator[list[dict[str, str]]]:
-    """Run a keeper that answers every line with what ``answer`` says, and yield what it was asked."""
+    """Run a keeper that answers every line with the result of ``answer``. Yield the requests."""
     asked: list[dict[str, str]] = []
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

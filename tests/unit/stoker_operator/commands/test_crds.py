@@ -1,4 +1,4 @@
-"""Bringing CRDs into use, against the in-memory API server."""
+"""Installation of CRDs, against the in-memory API server."""
 
 import pytest
 
@@ -26,5 +26,5 @@ async def test_every_crd_is_applied_and_told() -> None:
 
 
 async def test_a_crd_that_is_not_taken_into_use_is_named() -> None:
-    with pytest.raises(NotEstablishedError, match=r"datasets\.stoker\.dev was applied and not taken into use"):
+    with pytest.raises(NotEstablishedError, match=r"datasets\.stoker\.dev was applied, but not established"):
         await apply_crds(FakeKube(), 0.01, print)

@@ -1,4 +1,4 @@
-"""Taking everything away again, against the in-memory API server."""
+"""Uninstallation, against the in-memory API server."""
 
 from typing import Any
 
@@ -19,9 +19,8 @@ from stoker_kube.resources import (
     SECRETS,
 )
 from stoker_operator.commands.uninstall import Installation, Uninstall
-from stoker_operator.core.credentials_rbac import NamedCredentials, role, role_bindings
-from stoker_operator.core.steps import finished
-from stoker_operator.core.volumes import persistent_volume, persistent_volume_claim
+from stoker_operator.core.plans.credentials_rbac import NamedCredentials, role, role_bindings
+from stoker_operator.core.plans.volumes import persistent_volume, persistent_volume_claim
 from stoker_operator.errors import UninstallError
 from tests.fakes.kube import FakeKube
 from tests.unit.stoker_operator.builders import listed, make_dataset, mount, report
@@ -30,7 +29,7 @@ DATASET = listed(make_dataset())
 
 
 class World:
-    """An installation with one Dataset on one node; waiting is a call of ``on_wait``."""
+    """An installation with one Dataset on one node. Each wait calls ``on_wait``."""
 
     def __init__(self) -> None:
         self.kube = FakeKube()
@@ -54,12 +53,9 @@ class World:
         await self.kube.create(PERSISTENT_VOLUMES, persistent_volume(DATASET))
         await self.kube.create(PERSISTENT_VOLUME_CLAIMS, persistent_volume_claim(DATASET))
         named = NamedCredentials("vision", "Secret", "keys")
-        for kind, ours in (
-            (ROLES, role(named)),
-            (ROLE_BINDINGS, finished(role_bindings(named, ["a"], "stoker-nodes"))[0]),
-        ):
+        for kind, ours in ((ROLES, role(named)), (ROLE_BINDINGS, role_bindings(named, ["a"], "stoker-nodes")[0])):
             await self.kube.create(kind, ours)
-            ours["metadata"] |= {"name": names.CREDENTIALS_ROLE}  # as an earlier version's
+            ours["metadata"] |= {"name": names.CREDENTIALS_ROLE}  # like an object of an earlier version
             await self.kube.create(kind, ours)
 
     async def add_held_pod(self) -> None:
@@ -68,7 +64,7 @@ class World:
         await self.kube.create(PODS, {"metadata": meta, "spec": {"schedulingGates": gates, "containers": []}})
 
     async def on_wait(self, _seconds: float) -> None:
-        """Count the second that is waited: the sidecar has cleaned its disk by then."""
+        """Count one second of waiting. The sidecar has cleaned its disk by then."""
         self.waits += 1
         if self.sidecars_work:
             await self.kube.patch(NODE_CACHES, "a", {"status": {"datasets": []}}, subresource="status")
@@ -161,7 +157,7 @@ async def test_such_a_node_can_be_left_as_it_is(world: World) -> None:
     world.sidecars_work = False
     await world.uninstall(ignore_nodes=True)
     assert await world.replicas() == 0
-    assert any("nodes a clean their disks" in told and "going on" in told for told in world.told)
+    assert any("nodes a clean their disks" in told and "continuing" in told for told in world.told)
     assert world.kube.objects(PERSISTENT_VOLUMES) == []
 
 

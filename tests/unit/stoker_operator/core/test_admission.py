@@ -1,13 +1,13 @@
-"""All Datasets as their classes let them be."""
+"""All Datasets after their classes apply."""
 
 from unittest.mock import patch
 
-from stoker_api.dataset import Dataset
+from stoker_api.datasets.dataset import Dataset
 from stoker_api.names import Reason
-from stoker_operator.core import admission
-from stoker_operator.core.admission import AdmissionMemory
-from stoker_operator.core.dataset_classes import Classes, class_of
-from stoker_operator.core.views import InvalidDataset
+from stoker_operator.core.classes.dataset_classes import Classes, class_of
+from stoker_operator.core.plans import admission
+from stoker_operator.core.plans.admission import AdmissionMemory
+from stoker_operator.core.views.cluster import InvalidDataset
 from tests.unit.stoker_operator.builders import make_class, make_dataset
 
 LOW = {"low": make_class("low", priority={"max": 1}, default=True)}
@@ -56,19 +56,3 @@ def test_one_that_cannot_be_worked_out_leaves_the_others_theirs() -> None:
 def test_what_does_not_parse_stays_that() -> None:
     bad = InvalidDataset(make_dataset().metadata, "no", make_dataset().status)
     assert AdmissionMemory().admit_all({"vision/imagenet": bad}, LOW).invalid == {"vision/imagenet": bad}
-
-
-def test_what_was_prepared_in_steps_is_not_worked_out_again() -> None:
-    memory, datasets = AdmissionMemory(), {one.key: one for one in map(make_dataset, ("a", "b"))}
-    assert len(list(memory.prepare(datasets, LOW))) == len(datasets)
-    with patch.object(admission, "admit", side_effect=AssertionError):
-        assert memory.admit_all(datasets, LOW).datasets.keys() == datasets.keys()
-
-
-def test_classes_that_come_while_it_is_prepared_count() -> None:
-    memory, dataset = AdmissionMemory(), make_dataset(warm={"priority": 50})
-    steps = memory.prepare({dataset.key: dataset, "vision/other": make_dataset("other")}, LOW)
-    next(steps)
-    assert priority(memory, dataset, HIGH) == 50
-    assert list(steps) == []
-    assert priority(memory, dataset, HIGH) == 50

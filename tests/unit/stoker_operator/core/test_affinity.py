@@ -1,4 +1,4 @@
-"""Where a pod may run, and how its affinity is tightened."""
+"""Nodes where a pod can run, and the narrowed affinity."""
 
 from typing import Any
 
@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_operator.core.affinity import may_run, prefer_nodes, require_nodes
-from stoker_operator.core.views import NodeView, PodView, Taint
+from stoker_operator.core.fitting.affinity import may_run, prefer_nodes, require_nodes, required_terms
+from stoker_operator.core.views.cluster import NodeView, PodView, Taint
+from tests.support.cases import cases
 
 GPU = Taint("gpu", "a100", "NoSchedule")
 
@@ -49,16 +50,19 @@ def test_operators_of_required_node_affinity(expression: tuple[str, ...], fits: 
     assert may_run(pod(affinity=required(term(*expression))), node(zone="a", gpus="8")) is fits
 
 
-def test_terms_are_alternatives() -> None:
-    assert may_run(pod(affinity=required(term("zone", "In", "x"), term("zone", "In", "a"))), node(zone="a"))
-
-
-def test_an_empty_term_matches_no_node() -> None:
-    assert not may_run(pod(affinity=required({})), node(zone="a"))
-
-
-def test_a_node_selector_must_match_whole() -> None:
-    assert not may_run(pod(node_selector={"zone": "a", "disk": "ssd"}), node(zone="a"))
+@cases(
+    "asked, offered, fits",
+    terms_are_alternatives=(
+        pod(affinity=required(term("zone", "In", "x"), term("zone", "In", "a"))),
+        node(zone="a"),
+        True,
+    ),
+    an_empty_term_matches_no_node=(pod(affinity=required({})), node(zone="a"), False),
+    a_node_selector_must_match_whole=(pod(node_selector={"zone": "a", "disk": "ssd"}), node(zone="a"), False),
+    a_preferred_taint_does_not_block=(pod(), NodeView("a", taints=(Taint("x", "", "PreferNoSchedule"),)), True),
+)
+def test_a_pod_may_run_where_its_constraints_allow_it(asked: PodView, offered: NodeView, fits: bool) -> None:
+    assert may_run(asked, offered) is fits
 
 
 @pytest.mark.parametrize(
@@ -74,10 +78,6 @@ def test_a_node_selector_must_match_whole() -> None:
 )
 def test_taints_need_a_toleration(toleration: dict[str, Any], fits: bool) -> None:
     assert may_run(pod(tolerations=(toleration,)), NodeView("node-a", taints=(GPU,))) is fits
-
-
-def test_a_preferred_taint_does_not_block() -> None:
-    assert may_run(pod(), NodeView("node-a", taints=(Taint("x", "", "PreferNoSchedule"),)))
 
 
 def test_without_own_terms_each_node_is_a_term_by_name() -> None:
@@ -112,8 +112,7 @@ def test_a_selector_matches_when_each_label_does() -> None:
 
 ZONES = st.sampled_from(["a", "b", "c"])
 TERMS = st.one_of(
-    st.just({}),
-    st.builds(lambda zone, how: term("zone", how, zone), ZONES, st.sampled_from(["In", "NotIn", "Exists"])),
+    st.just({}), st.builds(lambda zone, how: term("zone", how, zone), ZONES, st.sampled_from(["In", "NotIn", "Exists"]))
 )
 NODES = st.lists(ZONES, min_size=1, max_size=5).map(
     lambda zones: [node(f"n{i}", zone=zone, **{"kubernetes.io/hostname": f"n{i}"}) for i, zone in enumerate(zones)]
@@ -127,3 +126,11 @@ def test_tightening_never_lets_a_pod_on_a_node_that_it_refused(affinity: dict[st
     before = {one.name for one in nodes if may_run(pod(affinity=affinity), one)}
     after = {one.name for one in nodes if may_run(tightened, one)}
     assert after == before & {one.name for one in chosen}
+
+
+@given(terms=st.integers(1, 300), nodes=st.integers(1, 50))
+def test_terms_times_hostnames_are_bounded(terms: int, nodes: int) -> None:
+    own = required(*(term(f"k{number}", "Exists") for number in range(terms)))
+    tightened = require_nodes(own, [node(f"n{number}") for number in range(nodes)])
+    hostnames = [len(one["matchExpressions"][-1]["values"]) for one in required_terms(tightened) or ()]
+    assert (len(hostnames), min(hostnames) >= 1, sum(hostnames) <= 1000) == (terms, True, True)

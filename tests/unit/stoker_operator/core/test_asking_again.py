@@ -1,15 +1,15 @@
-"""What was decided is kept until what it depends on changes, and is asked again then, whatever else is as it was."""
+"""A decision is kept until one of its inputs changes. Then it is made again, even if all other inputs stay the same."""
 
-from collections.abc import Generator, Iterator
+from dataclasses import replace
 
 import pytest
 
-from stoker_operator.core.dataset_decision import Decision
-from stoker_operator.core.kept_decision import KeptDecision
-from stoker_operator.core.node_roles import Role
-from stoker_operator.core.node_room import KeepRoom
-from stoker_operator.core.placement_draft import Draft
-from stoker_operator.core.views import ClusterView
+from stoker_operator.core.incremental.dataset_decision import Decision
+from stoker_operator.core.incremental.decision import IncrementalDecision
+from stoker_operator.core.placement.node_roles import Role
+from stoker_operator.core.placement.node_room import KeepRoom
+from stoker_operator.core.placement.placement_draft import Draft
+from stoker_operator.core.views.cluster import ClusterView
 from tests.unit.stoker_operator.builders import (
     NOW,
     SIZE,
@@ -20,6 +20,7 @@ from tests.unit.stoker_operator.builders import (
     make_dataset,
     make_holder,
     make_node,
+    make_user,
     make_view,
     report,
 )
@@ -28,34 +29,24 @@ ONE = listed(make_dataset(cache={"replicas": 1}))
 NEW = make_dataset("new", cache={"replicas": 1})
 
 
-def decide(kept: KeptDecision, view: ClusterView, now: float = NOW) -> Decision:
-    """Take all steps of a decision."""
-    return answer(kept.decide(view, {}, now))
-
-
-def answer(work: Generator[None, None, Decision]) -> Decision:
-    while True:
-        try:
-            next(work)
-        except StopIteration as done:
-            decision: Decision = done.value
-            return decision
+def decide(kept: IncrementalDecision, view: ClusterView, now: float = NOW) -> Decision:
+    return kept.decide(view, {}, now)
 
 
 def note_turns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list that gets the key of each Dataset that takes its turn."""
+    """Return a list that records the key of each Dataset whose turn comes."""
     turns, keep = list[str](), Draft.keep
 
-    def noted(draft: Draft, room: KeepRoom) -> Iterator[None]:
+    def noted(draft: Draft, room: KeepRoom) -> None:
         turns.append(draft.dataset.key)
-        return keep(draft, room)
+        keep(draft, room)
 
     monkeypatch.setattr(Draft, "keep", noted)
     return turns
 
 
 def test_a_cold_replica_moves_when_the_free_room_of_another_node_alone_changes() -> None:
-    kept, nodes = KeptDecision(), [make_node("a"), make_node("b")]
+    kept, nodes = IncrementalDecision(), [make_node("a"), make_node("b")]
     cold = make_holder("a", ONE, warm=0, room=0)
     full = make_view(ONE, *nodes, cold, make_cache("b", room=SIZE - 1))
     assert decide(kept, full).plans[ONE.key].placement.roles == {"a": Role.REPLICA}
@@ -65,7 +56,7 @@ def test_a_cold_replica_moves_when_the_free_room_of_another_node_alone_changes()
 
 
 def test_a_replica_stays_where_it_is_when_the_free_room_of_others_grows() -> None:
-    kept = KeptDecision()
+    kept = IncrementalDecision()
     nodes = [make_node("a"), make_node("b")]
     holding = make_holder("a", ONE, room=0)
     decide(kept, make_view(ONE, *nodes, holding, make_cache("b", room=0)))
@@ -74,7 +65,11 @@ def test_a_replica_stays_where_it_is_when_the_free_room_of_others_grows() -> Non
 
 
 def test_a_full_cold_node_of_a_dataset_for_all_nodes_is_not_asked_about_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    dataset, kept, turns = listed(make_dataset(cache={"replicas": "all"})), KeptDecision(), note_turns(monkeypatch)
+    dataset, kept, turns = (
+        listed(make_dataset(cache={"replicas": "all"})),
+        IncrementalDecision(),
+        note_turns(monkeypatch),
+    )
     full = make_holder("a", dataset, warm=0, room=0)
     nodes = [make_node("a"), make_node("b")]
     decide(kept, make_view(dataset, *nodes, full, make_cache("b")))
@@ -87,7 +82,11 @@ def test_a_full_cold_node_of_a_dataset_for_all_nodes_is_not_asked_about_again(mo
 def test_a_node_of_a_dataset_for_all_nodes_that_lost_its_data_stays_without_another_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    dataset, kept, turns = listed(make_dataset(cache={"replicas": "all"})), KeptDecision(), note_turns(monkeypatch)
+    dataset, kept, turns = (
+        listed(make_dataset(cache={"replicas": "all"})),
+        IncrementalDecision(),
+        note_turns(monkeypatch),
+    )
     others = (make_node("a"), make_node("b"), make_holder("b", dataset))
     decide(kept, make_view(dataset, *others, make_holder("a", dataset)))
     taken = len(turns)
@@ -97,14 +96,14 @@ def test_a_node_of_a_dataset_for_all_nodes_that_lost_its_data_stays_without_anot
 
 
 def test_a_listing_that_is_not_written_yet_is_not_asked_for_anew() -> None:
-    kept, view = KeptDecision(), make_view(NEW, make_node("a"))
+    kept, view = IncrementalDecision(), make_view(NEW, make_node("a"))
     first = decide(kept, view).plans[NEW.key].listing
     second = decide(kept, view, NOW + 5.0).plans[NEW.key].listing
     assert (first.asked_now, second.asked_now, second.id, second.node) == (True, False, first.id, first.node)
 
 
 def test_an_answer_that_is_not_written_yet_keeps_its_time() -> None:
-    kept, node = KeptDecision(), make_node("a")
+    kept, node = IncrementalDecision(), make_node("a")
     listing = decide(kept, make_view(NEW, node)).plans[NEW.key].listing
     row = report(NEW, listing={"id": listing.id, "version": V1, "files": 10, "bytes": SIZE})
     answered = make_view(NEW, node, make_cache("a", (given(NEW, listing_id=listing.id), row)))
@@ -113,8 +112,16 @@ def test_an_answer_that_is_not_written_yet_keeps_its_time() -> None:
 
 
 def test_a_dataset_that_was_made_anew_is_asked_for_anew() -> None:
-    kept, node = KeptDecision(), make_node("a")
+    kept, node = IncrementalDecision(), make_node("a")
     first = decide(kept, make_view(NEW, node)).plans[NEW.key].listing
     again = make_dataset("new", cache={"replicas": 1}, uid="another")
     second = decide(kept, make_view(again, node), NOW + 5.0).plans[NEW.key].listing
     assert (second.asked_now, second.id != first.id, list(kept.asked)) == (True, True, ["another"])
+
+
+def test_a_node_that_gets_its_cache_after_a_pod_came_there_is_given_the_pods_dataset() -> None:
+    dataset, kept = listed(make_dataset(cache={"replicas": 0})), IncrementalDecision()
+    parts = (dataset, make_node("a"), make_user(dataset, "a"))
+    decide(kept, make_view(dataset))
+    decide(kept, replace(make_view(*parts), node_caches={}))
+    assert decide(kept, make_view(*parts)).plans[dataset.key].placement.roles == {"a": Role.USER}

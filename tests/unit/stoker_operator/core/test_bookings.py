@@ -1,6 +1,6 @@
-"""What this process released books room, for a while."""
+"""Released pods book room for a while."""
 
-from stoker_operator.core.bookings import BOOKED_SECONDS, ReleaseBook
+from stoker_operator.core.gating.notices import BOOKED_SECONDS, ReleaseBook
 
 
 def test_a_release_is_booked_for_a_while_and_then_forgotten() -> None:

@@ -1,10 +1,10 @@
-"""What the webhook knows of a Dataset."""
+"""The webhook's data about a Dataset."""
 
 import pytest
 
-from stoker_operator.core.acceptance import parse_dataset
-from stoker_operator.core.annotations import Refusal
-from stoker_operator.core.catalog import CatalogEntry, catalog_entry
+from stoker_api.jobs.pod_annotations import Refusal
+from stoker_operator.core.plans.admission import parse_dataset
+from stoker_operator.core.views.catalog import CatalogEntry, catalog_entry
 
 
 def test_a_dataset_becomes_an_entry() -> None:

@@ -1,4 +1,4 @@
-"""What differs between two states of a table."""
+"""The differences between two states of a table."""
 
 import pytest
 from hypothesis import given
@@ -42,13 +42,11 @@ def test_two_snapshots_of_a_table_differ_as_their_rows_do(
     for key, value in second:
         _put(rows, log, key, value)
     after = Snapshot(rows, log)
-    _put(rows, log, "a", 7)  # which neither of them has
+    _put(rows, log, "a", 7)  # a key that neither of them has
     assert sorted(changed_keys(before, after)) == sorted(changed_keys(dict(before), dict(after)))
 
 
-def test_snapshots_are_compared_row_by_row_where_the_log_is_too_short(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_snapshots_are_compared_row_by_row_where_the_log_is_too_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_REMEMBERED", 2)
     rows, log = dict[str, int](), ChangeLog()
     before = Snapshot(rows, log)

@@ -1,4 +1,4 @@
-"""Kueue and the answers to its check, played together: quota is not held while data is cold, and nothing gets lost."""
+"""Kueue plays together with the answers to its check. Cold data holds no quota, and no Workload gets lost."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,25 +9,25 @@ from hypothesis import strategies as st
 
 from stoker_api import names
 from stoker_api.times import format_time, parse_time
-from stoker_operator.core.check_answers import HOLD, decide_answer, status_patch
-from stoker_operator.core.kueue_objects import CHECK_MANAGER, QueuedWorkload, parse_workload
-from stoker_operator.core.warm_check import Outlook, StartVerdict
+from stoker_operator.core.kueue.check_answers import HOLD, decide_answer, status_patch
+from stoker_operator.core.kueue.kueue_objects import CHECK_MANAGER, QueuedWorkload, parse_workload
+from stoker_operator.core.kueue.warm_check import Outlook, StartVerdict
 from tests.unit.stoker_operator.builders import NOW
 from tests.unit.stoker_operator.kueue import make_workload
 
 STEP = 1.0  # seconds
-SETTLED = 8  # steps: more than Kueue and the answers need to come to rest
+SETTLED = 8  # steps: more than Kueue and the answers need to settle
 
 
 @dataclass
 class PlayedKueue:
-    """One Workload as Kueue 0.14 treats it, a step at a time: its scheduler, its evictions and its back-off."""
+    """Simulates one Workload as Kueue 0.14 does, step by step: scheduler, evictions and back-off."""
 
     now: float = NOW
-    quota: bool = True  # there is some for this Workload
+    quota: bool = True  # enough for this Workload
     raw: dict[str, Any] = field(default_factory=make_workload)
     evictions: int = 0
-    ready_at: float = 0.0  # when the check became ready
+    ready_at: float = 0.0  # time at which the check became ready
 
     @property
     def workload(self) -> QueuedWorkload:
@@ -58,7 +58,7 @@ class PlayedKueue:
             self.say("Evicted", "False")
 
     def apply(self, body: dict[str, Any]) -> None:
-        """Take over what is written, as a server-side apply does."""
+        """Apply a written object, like a server-side apply."""
         was = self.check["state"]
         self.raw["status"] |= body["status"]
         if was != self.check["state"] == "Ready":
@@ -80,7 +80,7 @@ class PlayedKueue:
             self.say("Admitted", "True")
 
     def send_back(self, reason: str, seconds: float) -> None:
-        """Take quota and pods away for another cause than our check, until Kueue or that cause lets it back."""
+        """Evict the Workload for a cause other than the check, until Kueue or that cause requeues it."""
         for kind in ("Admitted", "QuotaReserved"):
             self.say(kind, "False")
         self.say("Evicted", "True")
@@ -92,7 +92,7 @@ class PlayedKueue:
     def _reset(self) -> None:
         if self.check["state"] != "Pending":
             message = f"Reset to Pending after eviction. Previously: {self.check['state']}"
-            # What the check wrote in podSetUpdates stays: a server-side apply takes no field from another owner.
+            # podSetUpdates of the check stay: a server-side apply takes no field from another owner.
             self.check.update(state="Pending", message=message, lastTransitionTime=format_time(self.now))
 
     def _back_off(self) -> None:
@@ -111,7 +111,7 @@ class PlayedKueue:
 
 
 def turn(kueue: PlayedKueue, *, warm: bool, away: bool = False) -> None:
-    """Let Kueue make a step, and the operator answer, unless it is away."""
+    """Let Kueue make a step. Then the operator answers, unless it is away."""
     kueue.step()
     workload = kueue.workload
     if away or not workload.checks:
@@ -123,7 +123,7 @@ def turn(kueue: PlayedKueue, *, warm: bool, away: bool = False) -> None:
 
 
 @given(cold=st.integers(SETTLED, int(3 * HOLD)))
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=8)
 def test_quota_is_held_for_a_moment_however_long_the_data_takes(cold: int) -> None:
     kueue, held = PlayedKueue(), 0
     for _ in range(cold):
@@ -136,21 +136,17 @@ def test_quota_is_held_for_a_moment_however_long_the_data_takes(cold: int) -> No
     assert kueue.admitted
 
 
-@given(
-    st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans(), st.integers(1, 40)), max_size=30),
-)
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans(), st.integers(1, 40)), max_size=30))
 @settings(deadline=None, max_examples=40)
-def test_whatever_comes_and_goes_it_starts_warm_and_is_never_lost(
-    story: list[tuple[bool, bool, bool, int]],
-) -> None:
+def test_a_workload_starts_warm_and_is_never_lost(story: list[tuple[bool, bool, bool, int]]) -> None:
     kueue, turned_cold, before = PlayedKueue(), 1, False
     for warm, quota, away, steps in story:
-        turned_cold += (before and not warm) or away  # left alone for long, it comes back and is sent back
+        turned_cold += (before and not warm) or away  # after a long absence, the Workload returns and is sent back
         kueue.quota, before = quota, warm
         for _ in range(steps):
             asked_cold = not warm and not kueue.admitted
             turn(kueue, warm=warm, away=away)
-            # It may be admitted by what was said while the data was warm.
+            # An answer from the time when the data was warm can still admit it.
             assert not (asked_cold and kueue.admitted and kueue.check["message"] == "cold")
     assert kueue.evictions <= turned_cold
     kueue.quota = True
@@ -161,7 +157,7 @@ def test_whatever_comes_and_goes_it_starts_warm_and_is_never_lost(
 
 @given(cold=st.integers(SETTLED, 2 * SETTLED), queued=st.integers(0, 3 * SETTLED))
 @settings(deadline=None, max_examples=25)
-def test_its_pods_are_told_of_the_wait_for_data_and_not_of_the_wait_for_quota(cold: int, queued: int) -> None:
+def test_pods_get_the_wait_for_data_without_the_wait_for_quota(cold: int, queued: int) -> None:
     kueue = PlayedKueue()
     for steps, warm, quota in ((cold, False, True), (SETTLED + queued, True, False), (SETTLED, True, True)):
         kueue.quota = quota
@@ -170,7 +166,7 @@ def test_its_pods_are_told_of_the_wait_for_data_and_not_of_the_wait_for_quota(co
     (update,) = kueue.check["podSetUpdates"]
     told = update["annotations"][names.ANNOTATION_WAITED]
     since, until = (parse_time(part) for part in told.split("/"))
-    assert cold - 3 * STEP <= until - since <= cold + 3 * STEP  # it begins when Kueue has taken the quota back
+    assert cold - 3 * STEP <= until - since <= cold + 3 * STEP  # the wait starts when Kueue has taken the quota back
     assert until == kueue.ready_at
 
 
@@ -180,7 +176,7 @@ def run(kueue: PlayedKueue, steps: int, *, warm: bool) -> None:
 
 
 def told_wait(kueue: PlayedKueue) -> float:
-    """Return the seconds of waiting that the pods are told of."""
+    """Return the seconds of waiting in the annotations for the pods."""
     assert kueue.admitted
     notes = [one["annotations"][names.ANNOTATION_WAITED] for one in kueue.check.get("podSetUpdates", ())]
     times = [[parse_time(part) for part in note.split("/")] for note in notes]
@@ -202,7 +198,7 @@ def test_what_it_waits_for_other_causes_is_no_wait_for_data(reason: str, cold: i
 
 @given(ran=st.integers(0, 100), seconds=st.integers(0, 100), cold=st.integers(SETTLED, 2 * SETTLED))
 @settings(deadline=None, max_examples=15)
-def test_only_the_wait_for_data_is_told_of_one_that_others_sent_back_before(ran: int, seconds: int, cold: int) -> None:
+def test_only_the_wait_for_data_counts_after_evictions_by_other_controllers(ran: int, seconds: int, cold: int) -> None:
     kueue = PlayedKueue()
     run(kueue, SETTLED + ran, warm=True)
     kueue.send_back("PodsReadyTimeout", seconds)

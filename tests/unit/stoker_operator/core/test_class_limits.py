@@ -1,4 +1,4 @@
-"""What a DatasetClass makes of Datasets."""
+"""The effect of a DatasetClass on Datasets."""
 
 from typing import Any
 
@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_api.dataset import Dataset, NeighbourPolicy, WarmPolicy
-from stoker_api.datasetclass import DatasetClass
+from stoker_api.datasets.dataset import Dataset, PeerPolicy, WarmPolicy
+from stoker_api.datasets.datasetclass import DatasetClass
 from stoker_api.meta import parse_quantity
 from stoker_api.names import Reason
-from stoker_operator.core.class_limits import Limited, apply_class
-from stoker_operator.core.class_sources import endpoint_matches
-from stoker_operator.core.dataset_classes import Refused
+from stoker_operator.core.classes.class_limits import Limited, apply_class
+from stoker_operator.core.classes.dataset_classes import Refused, endpoint_matches
 from tests.unit.stoker_operator.builders import WARM_REQUEST, make_class, make_dataset
 
 
@@ -32,7 +31,7 @@ def refusal(dataset: Dataset, found: DatasetClass | None) -> str:
 def test_a_priority_above_the_maximum_is_the_maximum_and_told() -> None:
     taken = limited(make_dataset(warm={"priority": 1000}), make_class("tenants", priority={"max": 10}))
     assert taken.dataset.spec.warm.priority == 10
-    assert taken.terms.limits == ("warm.priority 1000 is taken as 10: DatasetClass tenants allows 10 at most",)
+    assert taken.terms.limits == ("warm.priority 1000 is changed to 10: DatasetClass tenants allows 10 at most",)
 
 
 def test_without_a_class_nobody_goes_before_others() -> None:
@@ -52,8 +51,8 @@ def test_memory_of_nodes_is_given_as_far_as_the_class_allows_it(most: str | None
     asked = make_dataset(cache={"memory": {"names": True, "bytes": "20Gi"}})
     taken = limited(asked, make_class("tenants", memory={"bytes": most}))
     assert (taken.dataset.spec.cache.memory.names, taken.dataset.spec.cache.memory.bytes) == (False, given)
-    assert "cache.memory.names is not followed: DatasetClass tenants allows no names in memory" in taken.terms.limits[0]
-    assert ("cache.memory.bytes 20Gi is taken as" in taken.terms.limits[0]) == (given != "20Gi")
+    assert "cache.memory.names is ignored: DatasetClass tenants allows no names in memory" in taken.terms.limits[0]
+    assert ("cache.memory.bytes 20Gi is changed to" in taken.terms.limits[0]) == (given != "20Gi")
 
 
 DEFAULTS: dict[str, Any] = {
@@ -88,11 +87,11 @@ def test_what_is_written_wins_over_the_defaults() -> None:
         ("Off", ["Auto"], "Auto"),
     ],
 )
-def test_neighbours_may_be_forbidden_or_forced(asked: str | None, allowed: list[str], given: str) -> None:
-    dataset = make_dataset(warm={"neighbours": asked} if asked else {})
-    taken = limited(dataset, make_class("tenants", warm={"neighbours": allowed}))
-    assert taken.dataset.spec.warm.neighbours is NeighbourPolicy(given)
-    sentence = f"warm.neighbours {asked} is taken as {given}: DatasetClass tenants allows {given}"
+def test_peers_may_be_forbidden_or_forced(asked: str | None, allowed: list[str], given: str) -> None:
+    dataset = make_dataset(warm={"peers": asked} if asked else {})
+    taken = limited(dataset, make_class("tenants", warm={"peers": allowed}))
+    assert taken.dataset.spec.warm.peers is PeerPolicy(given)
+    sentence = f"warm.peers {asked} is changed to {given}: DatasetClass tenants allows {given}"
     assert taken.terms.limits == ((sentence,) if asked not in (None, given) else ())
 
 
@@ -128,7 +127,7 @@ def test_a_server_that_is_not_named_is_refused_with_what_to_do() -> None:
     source = {"uri": "s3://bucket/", "endpoint": "http://10.0.0.1"}
     assert refusal(make_dataset(source=source), found) == (
         "source.endpoint http://10.0.0.1 is not allowed: DatasetClass tenants allows https://minio.storage:9000; write "
-        "one of these, name another class in spec.className, or have an administrator add it to the class's "
+        "one of these, name another class in spec.className, or ask an administrator to add it to the class's "
         "spec.endpoints"
     )
 

@@ -1,14 +1,14 @@
-"""Who may read which credentials, and how that is written."""
+"""Readers of credentials, and the RBAC objects for them."""
 
 import json
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from stoker_api.dataset_source import Source
-from stoker_api.node_dataset import NodeDataset
-from stoker_api.nodecache import NodeCacheSpec
-from stoker_operator.core.credentials_rbac import (
+from stoker_api.datasets.dataset_source import Source
+from stoker_api.node_caches.node_dataset import NodeDataset
+from stoker_api.node_caches.nodecache import NodeCacheSpec
+from stoker_operator.core.plans.credentials_rbac import (
     SHARDS,
     KeptReaders,
     NamedCredentials,
@@ -17,9 +17,8 @@ from stoker_operator.core.credentials_rbac import (
     role_bindings,
     role_of,
 )
-from stoker_operator.core.plan import DatasetPlan
-from stoker_operator.core.steps import finished
-from stoker_operator.core.views import ClusterView, NodeView
+from stoker_operator.core.plans.plan import DatasetPlan
+from stoker_operator.core.views.cluster import ClusterView, NodeView
 from tests.unit.stoker_operator.builders import decided, make_cache, make_dataset, make_node
 
 KEYS = NamedCredentials("vision", "Secret", "keys")
@@ -27,7 +26,7 @@ READER = NamedCredentials("vision", "ServiceAccount", "reader")
 
 
 def view_of(**held: dict[str, Any]) -> ClusterView:
-    """Make nodes, each with the Dataset of these credentials in its plan."""
+    """Make nodes whose plans each have the Dataset with these credentials."""
     caches = {}
     for name, credentials in held.items():
         source = Source.model_validate({"uri": "s3://bucket/", "credentials": credentials})
@@ -39,19 +38,14 @@ def view_of(**held: dict[str, Any]) -> ClusterView:
 def updated(
     kept: KeptReaders, view: ClusterView, plans: Mapping[str, DatasetPlan] = MappingProxyType({})
 ) -> set[NamedCredentials]:
-    """Take all steps of an update, in which any of the Datasets may have another plan, or none any more."""
-    work = kept.update(view, plans, {"vision/imagenet", *plans})
-    while True:
-        try:
-            next(work)
-        except StopIteration as done:
-            return set(done.value)
+    """Update ``kept``. The plan of any Dataset may have changed."""
+    return kept.update(view, plans, {"vision/imagenet", *plans})
 
 
 def readers(
     *views: ClusterView, plans: Mapping[str, DatasetPlan] = MappingProxyType({})
 ) -> dict[NamedCredentials, Any]:
-    """Return who may read what after one view after the other."""
+    """Return the grants after these views, one after the other."""
     kept = KeptReaders()
     changed = [named for view in views for named in updated(kept, view, plans)]
     return {named: nodes for named in changed if (nodes := kept.nodes(named))}
@@ -97,7 +91,7 @@ def test_a_role_names_one_thing() -> None:
 
 
 def test_a_role_is_bound_to_the_accounts_of_the_nodes_alone() -> None:
-    [binding] = finished(role_bindings(KEYS, ["a"], "stoker-nodes"))
+    [binding] = role_bindings(KEYS, ["a"], "stoker-nodes")
     assert binding["roleRef"]["name"] == KEYS.role == role_of(binding["metadata"]["name"])
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "a", "namespace": "stoker-nodes"}]
 
@@ -108,16 +102,14 @@ def test_roles_of_different_kinds_have_different_names() -> None:
 
 def test_five_thousand_nodes_of_long_names_make_no_large_binding() -> None:
     nodes = [f"{number:04}".ljust(253, "n") for number in range(5000)]
-    bindings = finished(role_bindings(KEYS, nodes, "stoker-nodes"))
+    bindings = role_bindings(KEYS, nodes, "stoker-nodes")
     assert len(bindings) == SHARDS
     assert max(len(json.dumps(one)) for one in bindings) < 50_000
     assert sorted(subject["name"] for one in bindings for subject in one["subjects"]) == nodes
 
 
 def test_one_more_node_changes_one_binding() -> None:
-    before, after = (
-        finished(role_bindings(KEYS, [f"n{one}" for one in range(count)], "nodes")) for count in (999, 1000)
-    )
+    before, after = (role_bindings(KEYS, [f"n{one}" for one in range(count)], "nodes") for count in (999, 1000))
     assert len([one for one in after if one not in before]) == 1
 
 

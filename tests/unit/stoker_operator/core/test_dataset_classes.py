@@ -1,8 +1,9 @@
-"""Which class a Dataset has."""
+"""The class of a Dataset."""
 
-from stoker_api.datasetclass import DatasetClass
+from stoker_api.datasets.datasetclass import DatasetClass
 from stoker_api.names import Reason
-from stoker_operator.core.dataset_classes import InvalidClass, Refused, class_of, parse_class
+from stoker_operator.core.classes.dataset_classes import InvalidClass, Refused, class_of, parse_class
+from tests.support.cases import cases
 from tests.unit.stoker_operator.builders import make_class, make_dataset
 
 
@@ -17,32 +18,37 @@ def refused(*there: DatasetClass | InvalidClass, named: str | None = None) -> Re
     return found
 
 
-def test_the_class_that_is_named_is_taken() -> None:
-    assert chosen(make_class("a"), make_class("b", default=True), named="a") == "a"
-
-
-def test_without_a_name_the_newest_default_is_taken() -> None:
-    old = make_class("a", default=True, created="2026-01-01T00:00:00Z")
-    new = make_class("b", default=True, created="2026-02-01T00:00:00Z")
-    assert chosen(old, new, make_class("c", created="2026-03-01T00:00:00Z")) == "b"
-
-
-def test_of_two_defaults_as_old_the_first_by_name_is_taken() -> None:
-    assert chosen(make_class("b", default=True), make_class("a", default=True)) == "a"
-
-
-def test_a_default_is_one_for_its_own_namespaces() -> None:
-    other = make_class("a", default=True, namespaces=["speech"])
-    assert chosen(other, make_class("b", default=True, namespaces=["vis*"])) == "b"
+@cases(
+    "there, named, taken",
+    the_class_that_is_named_is_taken=([make_class("a"), make_class("b", default=True)], "a", "a"),
+    without_a_name_the_newest_default_is_taken=(
+        [
+            make_class("a", default=True, created="2026-01-01T00:00:00Z"),
+            make_class("b", default=True, created="2026-02-01T00:00:00Z"),
+            make_class("c", created="2026-03-01T00:00:00Z"),
+        ],
+        None,
+        "b",
+    ),
+    of_two_defaults_as_old_the_first_by_name_is_taken=(
+        [make_class("b", default=True), make_class("a", default=True)],
+        None,
+        "a",
+    ),
+    a_default_is_one_for_its_own_namespaces=(
+        [make_class("a", default=True, namespaces=["speech"]), make_class("b", default=True, namespaces=["vis*"])],
+        None,
+        "b",
+    ),
+    without_any_default_there_is_no_class=([make_class("a")], None, None),
+)
+def test_a_dataset_has_one_class(there: list[DatasetClass], named: str | None, taken: str | None) -> None:
+    assert chosen(*there, named=named) == taken
 
 
 def test_defaults_for_other_namespaces_alone_leave_no_way_around_them() -> None:
     found = refused(make_class("a", default=True, namespaces=["speech"]))
     assert (found.reason, found.closed) == (Reason.NOT_ALLOWED_BY_CLASS, False)
-
-
-def test_without_any_default_there_is_no_class() -> None:
-    assert chosen(make_class("a")) is None
 
 
 def test_a_class_that_does_not_exist_is_waited_for() -> None:
@@ -54,7 +60,7 @@ def test_a_class_that_does_not_exist_is_waited_for() -> None:
 def test_a_class_for_other_namespaces_is_refused() -> None:
     found = refused(make_class("a", namespaces=["speech", "vision-*"]), named="a")
     assert (found.reason, found.closed) == (Reason.NOT_ALLOWED_BY_CLASS, False)
-    assert "DatasetClass a is not for namespace vision" in found.sentence
+    assert "DatasetClass a does not allow namespace vision" in found.sentence
 
 
 def test_a_class_that_cannot_be_read_is_no_class_without_limits() -> None:

@@ -1,10 +1,10 @@
-"""Groups of nodes: large enough to do without some of them, of one zone where that has enough."""
+"""Groups of nodes: large enough to lose some, and in one zone if that has enough nodes."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker_operator.core.districts import MOST_TOGETHER, HolderNode, node_groups
+from stoker_operator.core.peers.districts import MOST_TOGETHER, HolderNode, node_groups
 
 
 def _hashed(count: int, seed: int) -> dict[str, int]:

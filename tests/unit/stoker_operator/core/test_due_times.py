@@ -1,9 +1,12 @@
-"""What is due is found by its time, whatever else is known."""
+"""Entries are found when they are due, regardless of other entries."""
+
+from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_operator.core.due_times import DueTimes
+from stoker_operator.core.views.due_times import DueTimes
+from tests.support.cases import cases
 
 
 def test_a_key_is_due_at_its_time_and_not_before() -> None:
@@ -12,32 +15,27 @@ def test_a_key_is_due_at_its_time_and_not_before() -> None:
     assert (times.take(4.9), times.take(5.0), times.take(9.0)) == (set(), {"a"}, set())
 
 
+@cases("second, first, due", another_time=([7.0], 7.0, set()), no_time=((), None, set()))
+def test_a_key_has_only_the_times_that_were_set_last(
+    second: Sequence[float], first: float | None, due: set[str]
+) -> None:
+    times = DueTimes()
+    times.put("a", [5.0])
+    times.put("a", second)
+    assert (times.first(), times.take(6.0)) == (first, due)
+
+
 def test_a_time_that_was_taken_may_be_set_again() -> None:
     times = DueTimes()
-    times.put("a", [5.0])
-    times.take(5.0)
-    times.put("a", [5.0])
-    assert times.take(5.0) == {"a"}
-
-
-def test_a_key_that_has_another_time_by_now_is_not_due_at_the_old_one() -> None:
-    times = DueTimes()
-    times.put("a", [5.0])
-    times.put("a", [7.0])
-    assert (times.first(), times.take(6.0)) == (7.0, set())
+    for _ in range(2):
+        times.put("a", [5.0])
+        assert times.take(5.0) == {"a"}
 
 
 def test_of_several_times_each_comes_up() -> None:
     times = DueTimes()
     times.put("a", [5.0, 7.0])
     assert (times.take(5.0), times.first(), times.take(7.0), times.first()) == ({"a"}, 7.0, {"a"}, None)
-
-
-def test_a_key_without_times_is_forgotten() -> None:
-    times = DueTimes()
-    times.put("a", [5.0])
-    times.put("a", ())
-    assert (times.first(), times.take(6.0)) == (None, set())
 
 
 _MOMENTS = st.integers(0, 20).map(float)

@@ -1,34 +1,30 @@
-"""What a job waited for its data in a queue is a part of its pods' maxWait."""
+"""The time that a job waited for data in a queue counts toward the maxWait of its pods."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_api import names
-from stoker_operator.core.earlier_wait import format_earlier_wait, length_of, waited_from
-from stoker_operator.core.views import PodView, parse_pod
+from stoker_operator.core.views.cluster import PodView, parse_pod
+from stoker_operator.core.views.earlier_wait import format_earlier_wait, length_of, waited_from
+from tests.support.cases import cases
 from tests.unit.stoker_operator.clusters import cluster, dataset, held, holding, node
 from tests.unit.stoker_operator.releases import decide_releases, only_hold, only_release
 
-MADE = 10_000.0  # when the pod was made, seconds since the epoch
+MADE = 10_000.0  # creation of the pod, in seconds since the epoch
 PREFER = {"mode": "Prefer", "maxWait": "10m"}
 
 
-def test_a_pod_made_when_its_job_was_let_go_has_waited_since_the_job_began_to() -> None:
-    assert waited_from(format_earlier_wait(MADE - 500, MADE - 1), MADE) == MADE - 500
-
-
-@pytest.mark.parametrize("later", [0.0, 600.0])
-def test_the_pods_of_a_large_job_are_made_within_ten_minutes(later: float) -> None:
-    assert waited_from(format_earlier_wait(MADE - 900, MADE - later), MADE) == MADE - 900
-
-
-def test_a_pod_that_replaces_one_later_has_a_wait_of_its_own() -> None:
-    assert waited_from(format_earlier_wait(MADE - 900, MADE - 601), MADE) == 0.0
-
-
-def test_a_pod_that_was_there_before_its_queue_let_it_go_has_waited_too() -> None:
-    assert waited_from(format_earlier_wait(MADE + 1, MADE + 500), MADE) == MADE + 1
+@cases(
+    "since, until, waited",
+    made_when_its_job_was_let_go=(MADE - 500, MADE - 1, MADE - 500),
+    made_at_once=(MADE - 900, MADE, MADE - 900),
+    made_ten_minutes_later_for_a_large_job=(MADE - 900, MADE - 600, MADE - 900),
+    made_later_to_replace_one=(MADE - 900, MADE - 601, 0.0),
+    made_before_its_queue_let_it_go=(MADE + 1, MADE + 500, MADE + 1),
+)
+def test_a_pod_has_waited_since_its_job_began_to(since: float, until: float, waited: float) -> None:
+    assert waited_from(format_earlier_wait(since, until), MADE) == waited
 
 
 @pytest.mark.parametrize(
@@ -79,9 +75,12 @@ class TestGate:
     def one(self, **fields: float) -> PodView:
         return held("p", created=MADE, **fields)
 
-    def test_it_is_held_for_what_is_left_of_its_max_wait(self) -> None:
-        view = cluster(dataset(scheduling=PREFER), node("a"), self.one(waited_from=MADE - 400))
-        assert only_hold(decide_releases(view, MADE)).deadline == MADE + 200
+    @cases(
+        "began, deadline", for_what_is_left=(MADE - 400, MADE + 200), not_for_a_wait_to_come=(MADE + 400, MADE + 600)
+    )
+    def test_it_is_held_for_its_max_wait(self, began: float, deadline: float) -> None:
+        view = cluster(dataset(scheduling=PREFER), node("a"), self.one(waited_from=began))
+        assert only_hold(decide_releases(view, MADE)).deadline == deadline
 
     def test_it_goes_at_once_where_nothing_is_left(self) -> None:
         view = cluster(dataset(scheduling=PREFER), node("a"), self.one(waited_from=MADE - 600))
@@ -90,7 +89,3 @@ class TestGate:
     def test_where_nothing_is_left_it_goes_to_a_warm_node_that_has_room(self) -> None:
         view = cluster(dataset(scheduling=PREFER), node("a"), holding("a"), self.one(waited_from=MADE - 600))
         assert only_release(decide_releases(view, MADE)).reason == "Released"
-
-    def test_where_it_says_it_waits_until_later_its_own_wait_counts(self) -> None:
-        view = cluster(dataset(scheduling=PREFER), node("a"), self.one(waited_from=MADE + 400))
-        assert only_hold(decide_releases(view, MADE)).deadline == MADE + 600

@@ -1,14 +1,14 @@
-"""Jobs that a queue holds have their data brought to nodes with room for their workers."""
+"""For jobs that wait in a queue, data goes to nodes with room for their workers."""
 
 from typing import Any
 
 import pytest
 
-from stoker_api.trainingjob import TrainingJob
-from stoker_operator.core import expected_pods as module
-from stoker_operator.core.expected_pods import MOST_EXPECTED, expected_pods, worker_of
-from stoker_operator.core.gating import Gating
-from stoker_operator.core.release_decisions import Outcome
+from stoker_api.jobs.trainingjob import TrainingJob
+from stoker_operator.core.gating.gating import Gating
+from stoker_operator.core.gating.releases import Outcome
+from stoker_operator.core.kueue import kueue_objects as module
+from stoker_operator.core.kueue.kueue_objects import MOST_EXPECTED, expected_pods, worker_of
 from stoker_operator.mirror.gate_feed import GateFeed
 from stoker_operator.mirror.state import ClusterState
 from tests.unit.stoker_operator.clusters import cluster, dataset, held, holding, node
@@ -92,6 +92,5 @@ def test_the_mirror_tells_of_them_when_a_queue_takes_the_job_and_when_it_lets_go
     state.datasets.put(KEY, dataset())
     for job, wanted in ((queued(1), {KEY: frozenset({"a"})}), (queued(1, status={"phase": "Running"}), {})):
         state.training_jobs.put(job.key, job)
-        for _ in feed.drain(gating, NOW):
-            pass
+        feed.drain(gating, NOW)
         assert decided_by(gating, NOW).wanted.nodes == wanted

@@ -1,18 +1,19 @@
-"""Who is released, where to, who waits and why, and where data is wanted."""
+"""Releases of gated pods, their nodes, reasons to wait, and nodes that need data."""
 
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from stoker_api.dataset import SchedulingMode
-from stoker_api.dataset_status import DatasetStatus
+from stoker_api.datasets.dataset import Dataset, SchedulingMode
+from stoker_api.datasets.dataset_status import DatasetStatus
+from stoker_api.datasets.release import ReleaseNode, ReleaseRecord
 from stoker_api.meta import Condition, ObjectMeta
 from stoker_api.names import ConditionType, Reason
-from stoker_api.release import ReleaseNode, ReleaseRecord
-from stoker_operator.core.explain import Explanation
-from stoker_operator.core.release_decisions import MOST_NODES, Outcome
-from stoker_operator.core.views import InvalidDataset, PodView
+from stoker_operator.core.gating.explain import Explanation
+from stoker_operator.core.gating.releases import MOST_NODES, Outcome
+from stoker_operator.core.views.cluster import InvalidDataset, PodView
+from tests.support.cases import cases
 from tests.unit.stoker_operator.clusters import GIB, VERSION, cluster, dataset, held, holding, node
 from tests.unit.stoker_operator.releases import (
     LATE,
@@ -78,7 +79,7 @@ def test_a_cold_pod_is_held_with_a_reason_and_where_its_progress_is_told() -> No
     why = only_hold(decide_releases(view, NOW)).why
     assert why.reason is Reason.WAITING_FOR_DATA
     assert why.sentence == (
-        "waiting for vision/imagenet: no node that may run it is warm yet; "
+        "waiting for vision/imagenet: no node that can run it is warm yet; "
         "released anyway at 00:26:40 UTC (maxWait 10m); progress: `stoker -n vision status imagenet`"
     )
 
@@ -93,7 +94,8 @@ def test_progress_changes_nothing_that_is_said_about_a_pod() -> None:
 
 def test_a_paused_dataset_says_how_to_go_on_and_is_worth_an_event() -> None:
     def why(paused: bool) -> Explanation:
-        view = cluster(dataset(warm={"paused": paused}), node("a"), holding("a", 0.5), held())
+        warm = {"paused": paused}
+        view = cluster(dataset(warm=warm, scheduling=REQUIRE), node("a"), holding("a", 0.5), held())
         return only_hold(decide_releases(view, NOW)).why
 
     assert "warming of vision/imagenet is paused: `stoker -n vision resume imagenet`" in why(True).sentence
@@ -101,18 +103,46 @@ def test_a_paused_dataset_says_how_to_go_on_and_is_worth_an_event() -> None:
     assert (why(True).detail_key, why(True).coarse_key) != (why(False).detail_key, why(False).coarse_key)
 
 
-def test_a_dataset_past_its_namespace_s_quota_says_so() -> None:
-    over = dataset()
-    condition = Condition(
-        type=ConditionType.DEGRADED,
-        status="True",
-        reason=Reason.NAMESPACE_QUOTA_EXCEEDED,
-        message="the quota is taken",
-        last_transition_time="2026-01-01T00:00:00Z",
-    )
-    status = over.status.model_copy(update={"conditions": (condition,)})
-    view = cluster(over.model_copy(update={"status": status}), node("a"), held())
-    assert "vision/imagenet: the quota is taken" in only_hold(decide_releases(view, NOW)).why.sentence
+def over_quota() -> Dataset:
+    """Make a Dataset whose status says that the quota of its namespace is exhausted."""
+    degraded = {
+        "type": ConditionType.DEGRADED,
+        "status": "True",
+        "reason": Reason.NAMESPACE_QUOTA_EXCEEDED,
+        "message": "the quota is taken",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    found = dataset()
+    status = found.status.model_copy(update={"conditions": (Condition.model_validate(degraded),)})
+    return found.model_copy(update={"status": status})
+
+
+A_YEAR = "is longer than a year: write 8760h or less"
+
+
+@cases(
+    "parts, now, words",
+    that_its_dataset_is_not_listed_yet=((dataset(listed=False), node("a"), held()), NOW, "not listed yet"),
+    that_the_quota_of_its_namespace_is_taken=(
+        (over_quota(), node("a"), held()),
+        NOW,
+        "vision/imagenet: the quota is taken",
+    ),
+    that_max_wait_passed=(
+        (dataset(scheduling=REQUIRE), node("a"), holding("a", 0.5), held()),
+        LATE,
+        "maxWait 10m passed",
+    ),
+    that_its_annotation_wins_over_the_dataset=(
+        (dataset(), node("a"), holding("a", 0.1), held(scheduling="Require", max_wait="1s")),
+        LATE,
+        "scheduling Require still holds it",
+    ),
+    that_it_waits_for_too_many_hours=((dataset(), node("a"), held(max_wait="99999999h")), NOW, A_YEAR),
+    that_it_waits_for_too_many_digits=((dataset(), node("a"), held(max_wait="9" * 400 + "h")), NOW, A_YEAR),
+)
+def test_a_held_pod_says(parts: tuple[Any, ...], now: float, words: str) -> None:
+    assert words in only_hold(decide_releases(cluster(*parts), now)).why.sentence
 
 
 def test_a_pod_whose_dataset_is_refused_by_its_class_says_why() -> None:
@@ -123,13 +153,6 @@ def test_a_pod_whose_dataset_is_refused_by_its_class_says_why() -> None:
     assert (why.reason, why.sentence) == (
         Reason.CLASS_NOT_FOUND,
         "Dataset vision/imagenet is not accepted: DatasetClass x does not exist",
-    )
-
-
-def test_an_unlisted_dataset_is_said_to_be_so() -> None:
-    assert (
-        "not listed yet"
-        in only_hold(decide_releases(cluster(dataset(listed=False), node("a"), held()), NOW)).why.sentence
     )
 
 
@@ -155,22 +178,31 @@ def test_prefer_lets_go_after_max_wait_though_nothing_is_warm() -> None:
     assert (release.reason, release.affinity) == (Reason.MAX_WAIT_PASSED, None)
 
 
-def test_require_goes_on_holding_after_max_wait_and_says_so() -> None:
-    view = cluster(dataset(scheduling=REQUIRE), node("a"), holding("a", 0.5), held())
-    assert "maxWait 10m passed" in only_hold(decide_releases(view, LATE)).why.sentence
-
-
 def test_a_full_warm_node_holds_the_pod_for_capacity() -> None:
     busy = PodView("vision", "busy", node="a", requests=held().requests, phase="Running")
     view = cluster(dataset(scheduling=REQUIRE), node("a", slots=1), holding("a"), busy, held())
     why = only_hold(decide_releases(view, NOW)).why
-    assert (why.reason, "no node that is warm has room for 1 cpu" in why.sentence) == (Reason.NO_CAPACITY, True)
+    assert (why.reason, "no warm node has room for 1 cpu" in why.sentence) == (Reason.NO_CAPACITY, True)
 
 
-def test_the_next_jobs_data_is_wanted_where_the_running_one_computes_still() -> None:
-    busy = PodView("vision", "busy", node="a", requests=held().requests, phase="Running")
-    view = cluster(dataset(scheduling=REQUIRE), node("a", slots=1), holding("a", 0.0), busy, held())
-    assert decide_releases(view, NOW).wanted.nodes == {"vision/imagenet": {"a"}}
+BUSY = PodView("vision", "busy", node="a", requests=held().requests, phase="Running")
+
+
+@cases(
+    "parts, names",
+    where_held_pods_could_run=(
+        (dataset(), node("a", labels={"gpu": "y"}), node("b"), held(node_selector={"gpu": "y"})),
+        {"a"},
+    ),
+    where_it_is_warming_already=((dataset(), node("a"), node("b"), holding("b", 0.2), held()), {"b"}),
+    not_where_the_dataset_must_not_be=((dataset(cache={"nodeSelector": {"disk": "ssd"}}), node("a"), held()), set()),
+    where_the_job_before_it_computes_still=(
+        (dataset(scheduling=REQUIRE), node("a", slots=1), holding("a", 0.0), BUSY, held()),
+        {"a"},
+    ),
+)
+def test_data_is_wanted(parts: tuple[Any, ...], names: set[str]) -> None:
+    assert decide_releases(cluster(*parts), NOW).wanted.nodes == ({"vision/imagenet": names} if names else {})
 
 
 def test_finished_pods_take_no_room() -> None:
@@ -223,11 +255,6 @@ def test_a_warm_node_that_the_pod_cannot_use_does_not_count(unusable: dict[str, 
     assert "no ready node" in only_hold(decide_releases(view, NOW)).why.sentence
 
 
-def test_the_annotation_wins_over_the_dataset() -> None:
-    view = cluster(dataset(), node("a"), holding("a", 0.1), held(scheduling="Require", max_wait="1s"))
-    assert "scheduling Require goes on holding it" in only_hold(decide_releases(view, LATE)).why.sentence
-
-
 def test_a_pod_whose_dataset_no_longer_holds_goes_as_it_is() -> None:
     release = only_release(decide_releases(cluster(dataset(scheduling={"mode": "None"}), node("a"), held()), NOW))
     assert (release.mode, release.affinity) == (SchedulingMode.NONE, None)
@@ -254,24 +281,9 @@ def test_two_datasets_must_be_warm_on_one_node() -> None:
     assert only_hold(decide_releases(view, NOW)).why.reason is Reason.WAITING_FOR_DATA
 
 
-def test_data_is_wanted_where_held_pods_could_run() -> None:
-    view = cluster(dataset(), node("a", labels={"gpu": "y"}), node("b"), held(node_selector={"gpu": "y"}))
-    assert decide_releases(view, NOW).wanted.nodes == {"vision/imagenet": frozenset({"a"})}
-
-
 def test_data_is_wanted_on_as_many_nodes_as_the_pods_need() -> None:
     view = cluster(dataset(), node("a", slots=1), node("b", slots=1), node("c", slots=1), held("p"), held("q"))
     assert len(decide_releases(view, NOW).wanted.nodes["vision/imagenet"]) == 2
-
-
-def test_data_is_wanted_where_it_is_warming_already() -> None:
-    view = cluster(dataset(), node("a"), node("b"), holding("b", 0.2), held())
-    assert decide_releases(view, NOW).wanted.nodes == {"vision/imagenet": frozenset({"b"})}
-
-
-def test_data_is_not_wanted_where_the_dataset_must_not_be() -> None:
-    view = cluster(dataset(cache={"nodeSelector": {"disk": "ssd"}}), node("a"), held())
-    assert decide_releases(view, NOW).wanted.nodes == {}
 
 
 def test_the_next_deadline_is_that_of_the_first_pod() -> None:
@@ -286,13 +298,6 @@ def test_a_large_choice_is_cut_to_a_window() -> None:
     outcome = decide_releases(cluster(dataset(scheduling=REQUIRE), *parts, *pods), NOW)
     assert len(outcome.releases) == 60
     assert {len(one.nodes) for one in outcome.releases} == {MOST_NODES}
-
-
-@pytest.mark.parametrize("wait", ["99999999h", "9" * 400 + "h"])
-def test_a_wait_of_more_than_a_year_holds_the_pod_and_says_so(wait: str) -> None:
-    pod = held(max_wait=wait)
-    hold = only_hold(decide_releases(cluster(dataset(), node("a"), pod), NOW))
-    assert "is longer than a year: write 8760h or less" in hold.why.sentence
 
 
 def test_a_pod_that_cannot_be_worked_out_is_held_with_a_reason_and_stops_no_other() -> None:

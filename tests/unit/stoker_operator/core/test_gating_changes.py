@@ -1,4 +1,4 @@
-"""What a change leads to: those whom it concerns are decided on, and nobody else is looked at."""
+"""A change leads to decisions about the affected pods only."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,9 +7,9 @@ from unittest import mock
 import pytest
 
 from stoker_api.names import Reason
-from stoker_operator.core.gating import Gating
-from stoker_operator.core.pod_demand import read_demand
-from stoker_operator.core.views import PodView
+from stoker_operator.core.fitting.pod_demand import read_demand
+from stoker_operator.core.gating.gating import Gating
+from stoker_operator.core.views.cluster import PodView
 from tests.unit.stoker_operator.clusters import cluster, dataset, held, holding, node
 from tests.unit.stoker_operator.releases import NOW, REQUIRE, decided_by, filled
 
@@ -18,13 +18,13 @@ BUSY = PodView("vision", "busy", uid="busy", node="a", requests=held().requests,
 
 @pytest.fixture
 def looks() -> Iterator[mock.Mock]:
-    """Count how often it is looked at what a pod wants."""
-    with mock.patch("stoker_operator.core.gating.read_demand", side_effect=read_demand) as counted:
+    """Count the lookups of the data that a pod needs."""
+    with mock.patch("stoker_operator.core.gating.gating.read_demand", side_effect=read_demand) as counted:
         yield counted
 
 
 def waiting_for_room(*pods: PodView) -> Gating:
-    """Return a gating that decided that these wait for the one slot of a warm node."""
+    """Return a gating whose pods wait for the only slot of a warm node."""
     view = cluster(dataset(scheduling=REQUIRE), node("a", slots=1), holding("a"), BUSY, *pods)
     gating = filled(view)
     assert not decided_by(gating, NOW).releases

@@ -1,12 +1,13 @@
-"""Gangs, pods that other controllers hold too, and pods that wait for an autoscaler."""
+"""Gangs, pods with gates of other controllers, and pods that wait for an autoscaler."""
 
 from typing import Any
 
 import pytest
 
 from stoker_api.names import Reason
-from stoker_operator.core.release_decisions import Hold
-from stoker_operator.core.views import ClusterView, PodView
+from stoker_operator.core.gating.releases import Hold
+from stoker_operator.core.views.cluster import ClusterView, PodView
+from tests.support.cases import cases
 from tests.unit.stoker_operator.clusters import cluster, dataset, held, holding, node
 from tests.unit.stoker_operator.releases import LATE, NOW, REQUIRE, SEEN, decide_releases, only_hold, only_release
 
@@ -39,9 +40,23 @@ def test_max_wait_holds_for_a_gang_that_never_gets_whole() -> None:
     assert "before all of the gang existed (1 of 2)" in release.sentence
 
 
-def test_no_worker_waits_longer_than_its_own_max_wait() -> None:
-    view = cluster(dataset(), node("a"), holding("a", 0.5), worker("w0"), worker("w1", created=1500.0))
-    assert len(decide_releases(view, LATE).releases) == 2
+LARGE = held().requests.plus(held().requests)
+
+
+@cases(
+    "parts, now",
+    when_one_worker_reaches_its_own_max_wait=(
+        (node("a"), holding("a", 0.5), worker("w0"), worker("w1", created=1500.0)),
+        LATE,
+    ),
+    when_one_worker_needs_a_new_node=(
+        (node("a", slots=1), holding("a"), worker("w0"), worker("w1", requests=LARGE)),
+        SEEN,
+    ),
+    when_there_is_room_for_all=((node("a", slots=2), holding("a"), worker("w0"), worker("w1")), NOW),
+)
+def test_a_gang_goes_whole(parts: tuple[Any, ...], now: float) -> None:
+    assert len(decide_releases(cluster(dataset(), *parts), now).releases) == 2
 
 
 OTHER_GATES = ("kueue.x-k8s.io/admission", held().gates[0])
@@ -101,24 +116,13 @@ def test_a_pod_that_no_node_could_take_is_shown_to_autoscalers_after_a_minute(vi
 
 def test_a_pod_that_requires_warm_data_is_held_though_no_node_could_take_it_and_says_so() -> None:
     view = cluster(dataset(scheduling=REQUIRE), held())
-    assert "autoscalers do not look at held pods" in only_hold(decide_releases(view, LATE)).why.sentence
+    assert "autoscalers ignore gated pods" in only_hold(decide_releases(view, LATE)).why.sentence
 
 
 def test_a_pod_for_which_nodes_are_only_busy_goes_on_waiting_for_a_warm_one() -> None:
     busy = PodView("vision", "busy", node="a", requests=held().requests, phase="Running")
     view = cluster(dataset(), node("a", slots=1), holding("a"), busy, held())
     assert only_hold(decide_releases(view, SEEN)).why.reason is Reason.NO_CAPACITY
-
-
-def test_a_gang_of_which_one_worker_needs_a_new_node_goes_whole() -> None:
-    small, large = worker("w0"), worker("w1", requests=held().requests.plus(held().requests))
-    view = cluster(dataset(), node("a", slots=1), holding("a"), small, large)
-    assert len(decide_releases(view, SEEN).releases) == 2
-
-
-def test_a_gang_goes_when_there_is_room_for_all() -> None:
-    view = cluster(dataset(), node("a", slots=2), holding("a"), worker("w0"), worker("w1"))
-    assert len(decide_releases(view, NOW).releases) == 2
 
 
 def test_a_gang_without_room_for_all_leaves_the_room_to_others() -> None:

@@ -1,14 +1,14 @@
-"""What holds of every release, whatever the cluster looks like."""
+"""Properties of every release, in any cluster."""
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker_api.dataset import SchedulingMode
+from stoker_api.datasets.dataset import SchedulingMode
 from stoker_api.names import Reason
-from stoker_operator.core.affinity import may_run
-from stoker_operator.core.views import ClusterView
+from stoker_operator.core.fitting.affinity import may_run
+from stoker_operator.core.views.cluster import ClusterView
 from tests.unit.stoker_operator.clusters import cluster, dataset, held, holding, node
 from tests.unit.stoker_operator.releases import LATE, NOW, decide_releases
 
@@ -33,6 +33,7 @@ def clusters(draw: st.DrawFn) -> ClusterView:
 TIMES = st.sampled_from([NOW, LATE])
 
 
+@settings(max_examples=50)
 @given(clusters(), TIMES)
 def test_every_held_pod_gets_one_decision(view: ClusterView, now: float) -> None:
     outcome = decide_releases(view, now)
@@ -40,6 +41,7 @@ def test_every_held_pod_gets_one_decision(view: ClusterView, now: float) -> None
     assert sorted(decided) == sorted(view.pods)
 
 
+@settings(max_examples=50)
 @given(clusters(), TIMES)
 def test_a_require_pod_only_goes_to_warm_nodes_that_may_take_it(view: ClusterView, now: float) -> None:
     for release in decide_releases(view, now).releases:
@@ -50,6 +52,7 @@ def test_a_require_pod_only_goes_to_warm_nodes_that_may_take_it(view: ClusterVie
                 assert may_run(release.pod, view.nodes[one.node])
 
 
+@settings(max_examples=50)
 @given(clusters(), TIMES)
 def test_no_node_is_promised_more_than_it_has(view: ClusterView, now: float) -> None:
     released = [one for one in decide_releases(view, now).releases if one.reason is Reason.RELEASED]
@@ -58,6 +61,7 @@ def test_no_node_is_promised_more_than_it_has(view: ClusterView, now: float) -> 
     assert len(released) <= slots
 
 
+@settings(max_examples=50)
 @given(clusters(), TIMES)
 def test_a_gang_goes_whole_or_not_at_all(view: ClusterView, now: float) -> None:
     outcome = decide_releases(view, now)
@@ -66,12 +70,14 @@ def test_a_gang_goes_whole_or_not_at_all(view: ClusterView, now: float) -> None:
     assert not gone & stayed
 
 
+@settings(max_examples=50)
 @given(clusters())
 def test_no_prefer_pod_is_held_past_max_wait(view: ClusterView) -> None:
     if view.datasets["vision/imagenet"].spec.scheduling.mode is SchedulingMode.PREFER:
         assert decide_releases(view, LATE).holds == ()
 
 
+@settings(max_examples=50)
 @given(clusters(), TIMES)
 def test_a_prefer_pod_is_pinned_only_where_a_node_is_left_over(view: ClusterView, now: float) -> None:
     outcome = decide_releases(view, now)

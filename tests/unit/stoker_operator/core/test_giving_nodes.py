@@ -1,17 +1,18 @@
-"""Idle data is given to nodes that are to have it: by a few of those that have it, and while few others could."""
+"""Idle data goes to other nodes from a few of its holders, while few nodes can send it."""
 
 from typing import Any
 
 import pytest
 
-from stoker_api.dataset import Dataset
-from stoker_api.node_dataset import NodeDataset
-from stoker_api.nodecache import NodeCache, NodePhase
-from stoker_api.warm_paths import WarmPathsStatus, paths_digest
-from stoker_operator.core.dataset_decision import Decision
-from stoker_operator.core.giving_nodes import GivingNodes
-from stoker_operator.core.node_roles import Role
-from stoker_operator.core.views import NodeView
+from stoker_api.datasets.dataset import Dataset
+from stoker_api.datasets.warm_paths import WarmPathsStatus, paths_digest
+from stoker_api.node_caches.node_dataset import NodeDataset
+from stoker_api.node_caches.node_dataset_status import NodePhase
+from stoker_api.node_caches.nodecache import NodeCache
+from stoker_operator.core.incremental.dataset_decision import Decision
+from stoker_operator.core.placement.node_roles import Role
+from stoker_operator.core.plans.giving_nodes import GivingNodes
+from stoker_operator.core.views.cluster import NodeView
 from tests.unit.stoker_operator.builders import (
     SIZE,
     V2,
@@ -28,16 +29,16 @@ from tests.unit.stoker_operator.builders import (
 KEY = "vision/imagenet"
 ZONE = "topology.kubernetes.io/zone"
 FOLLOWING = listed(make_dataset(cache={"replicas": 0}))  # a Dataset whose data follows pods
-NEW = "z"  # the node to which a pod goes
+NEW = "z"  # the destination node of a pod
 
 
 def moved(*others: NodeView | NodeCache, dataset: Dataset = FOLLOWING, new: NodeView | None = None) -> Decision:
-    """Decide about a held pod that goes to a node without any of its data."""
+    """Decide about a gated pod that goes to a node without any of its data."""
     return decided(dataset, *others, new or make_node(NEW), wanted={dataset.metadata.name: frozenset({NEW})})
 
 
 def holders(*names: str, dataset: Dataset = FOLLOWING, **fields: Any) -> list[NodeView | NodeCache]:
-    """Make nodes that have all of it and are not to have it."""
+    """Make nodes that have all of the data, with ``eager=False`` in their plans."""
     made: list[NodeView | NodeCache] = []
     for name in names:
         made += [make_node(name, **fields), make_cache(name, (given(dataset, eager=False), report(dataset)))]

@@ -1,4 +1,4 @@
-"""The states that are kept say the same as those that are read anew."""
+"""Cached node states equal states that are computed again."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -6,16 +6,18 @@ from collections.abc import Iterable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker_api.nodecache import NodeCache, NodeError
-from stoker_operator.core.held_states import HeldStates
-from stoker_operator.core.node_states import NodeStates, StateSummary, SummaryGroup
+from stoker_api.node_caches.node_dataset_status import NodeError
+from stoker_api.node_caches.nodecache import NodeCache
+from stoker_operator.core.incremental.node_state_cache import NodeStateCache
+from stoker_operator.core.views.node_states import StateSummary, SummaryGroup
+from tests.support.plain_node_states import PlainNodeStates
 from tests.unit.stoker_operator.builders import SIZE, listed, make_cache, make_dataset, report
 from tests.unit.stoker_operator.builders import given as entry_of
 
 DATASET = listed(make_dataset())
 UID = DATASET.metadata.uid
 BROKEN = NodeError(reason="SourceForbidden", message="403", temporary=False)
-# What a node may say: nothing at all, that it was told, parts of it, all of it, and what is wrong.
+# Possible reports of a node: nothing, the entry alone, a part, all of it, or an error.
 SAID = st.one_of(st.none(), st.just("told"), st.sampled_from([0, 5, SIZE]), st.just("broken"))
 
 
@@ -39,11 +41,11 @@ def counted(groups: Iterable[SummaryGroup]) -> Counter[StateSummary]:
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abcd"), SAID, st.booleans()), max_size=20))
 def test_nodes_that_say_the_same_are_counted_together(steps: list[tuple[str, str | int | None, bool]]) -> None:
-    kept, caches = HeldStates(), dict[str, NodeCache]()
+    kept, caches = NodeStateCache(), dict[str, NodeCache]()
     for node, said, gone in steps:
         if gone:
             caches.pop(node, None)
         else:
             caches[node] = cache_of(node, said)
         kept.update(caches, [node])
-    assert counted(kept.groups(UID)) == counted(NodeStates.of(caches).groups(UID))
+    assert counted(kept.groups(UID)) == counted(PlainNodeStates(caches).groups(UID))

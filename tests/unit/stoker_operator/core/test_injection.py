@@ -1,4 +1,4 @@
-"""What the webhook adds to an annotated pod, and what it refuses."""
+"""What the webhook adds to an annotated pod, and what it rejects."""
 
 from typing import Any
 
@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_api import names
-from stoker_api.dataset import SchedulingMode
-from stoker_operator.core.annotations import Refusal
-from stoker_operator.core.catalog import CatalogEntry
-from stoker_operator.core.injection import decide_injection, inline_volume_name, pointer
+from stoker_api.datasets.dataset import SchedulingMode
+from stoker_api.jobs.pod_annotations import Refusal
+from stoker_operator.core.pods.injection import decide_injection, inline_volume_name, pointer
+from stoker_operator.core.views.catalog import CatalogEntry
+from tests.support.cases import cases
 
 NAMESPACE = "vision"
 V1, V2 = "1" * 64, "2" * 64
@@ -102,21 +103,15 @@ def test_foreign_gates_volumes_and_labels_stay() -> None:
     assert result["metadata"]["labels"] == {"app": "x", names.LABEL_MANAGED: "true"}
 
 
-@pytest.mark.parametrize(
-    "pod",
-    [
-        annotate(make_pod(), scheduling="None"),
-        make_pod("cold:/data"),
-        make_pod(nodeName="node-a"),
-    ],
-    ids=["annotated None", "the dataset says None", "node is set"],
+@cases(
+    "pod, gated",
+    not_where_the_pod_says_none=(annotate(make_pod(), scheduling="None"), False),
+    not_where_the_dataset_says_none=(make_pod("cold:/data"), False),
+    not_where_the_node_is_set=(make_pod(nodeName="node-a"), False),
+    where_the_strictest_of_its_datasets_asks_for_it=(make_pod("cold:/a, imagenet:/b"), True),
 )
-def test_no_gate_where_none_is_wanted_or_allowed(pod: dict[str, Any]) -> None:
-    assert "schedulingGates" not in injected(pod)["spec"]
-
-
-def test_the_strictest_dataset_decides_the_gate() -> None:
-    assert "schedulingGates" in injected(make_pod("cold:/a, imagenet:/b"))["spec"]
+def test_a_pod_gets_the_gate(pod: dict[str, Any], gated: bool) -> None:
+    assert ("schedulingGates" in injected(pod)["spec"]) is gated
 
 
 def test_a_dataset_mounted_twice_has_one_volume() -> None:
@@ -177,12 +172,15 @@ def with_mount(**mount: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("pod", "part"),
     [
-        (make_pod("imagnet:/data"), "Dataset vision/imagnet does not exist: make it, or see `kubectl get datasets -n"),
+        (
+            make_pod("imagnet:/data"),
+            "Dataset vision/imagnet does not exist: create it, or see `kubectl get datasets -n",
+        ),
         (make_pod("team-b/cocos:/data"), "kubectl get datasets -n team-b"),
         (make_pod("team-c/secret:/data"), 'add "vision" to its spec.access.namespaces'),
         (make_pod("leaving:/data"), "is being deleted"),
         (make_pod("imagenet:data"), "'imagenet:data'"),
-        (make_pod("imagenet:/data, team-b/coco:/data"), "both to be mounted at /data"),
+        (make_pod("imagenet:/data, team-b/coco:/data"), "both have the mount path /data"),
         (with_mount(mountPath="/data"), "the volume 'v' is mounted there already"),
         (with_mount(mountPath="/data/"), "the volume 'v' is mounted there already"),
         (with_mount(mountPath="/data/scratch"), "mounted inside it at /data/scratch"),
@@ -210,7 +208,7 @@ def test_a_dataset_inside_a_read_only_volume_is_refused(kind: str) -> None:
     pod = with_mount(mountPath="/scratch", **({"readOnly": True} if kind == "readOnly mount" else {}))
     pod["spec"]["volumes"] = [{"name": "v", "configMap": {"name": "c"}}] if kind == "configMap" else []
     pod["metadata"]["annotations"][names.ANNOTATION_DATASETS] = "imagenet:/scratch/data"
-    assert "which is read-only" in refused(pod)
+    assert "at /scratch is read-only" in refused(pod)
 
 
 def test_pointers_are_escaped() -> None:
@@ -285,7 +283,7 @@ def test_a_version_that_is_not_kept_any_more_is_refused() -> None:
 def test_a_version_and_a_volume_of_the_pods_own_that_names_another_are_refused() -> None:
     csi = {"driver": names.CSI_DRIVER, "volumeAttributes": {"dataset": "imagenet"}}
     pod = make_pod(f"imagenet@{V1[:12]}:/data", volumes=[{"name": "mine", "csi": csi}])
-    assert "the pod brings the volume 'mine'" in refused(pod)
+    assert "the pod has the volume 'mine'" in refused(pod)
     csi["volumeAttributes"] = {"dataset": "imagenet", "version": V1}
     assert volume_attributes(injected(pod))["version"] == V1
 
@@ -306,6 +304,11 @@ def test_a_pods_volume_tells_its_node_what_the_spec_hints_at() -> None:
         "hintGpus": "8",
         "hintJob": "resnet",
     }
+
+
+@pytest.mark.parametrize(("spec", "told"), [({"hostUsers": False}, "true"), ({"hostUsers": True}, None), ({}, None)])
+def test_a_pods_volume_tells_its_node_about_a_user_namespace(spec: dict[str, Any], told: str | None) -> None:
+    assert volume_attributes(injected(make_pod(**spec))).get("userNamespace") == told
 
 
 def test_a_pod_that_hints_at_nothing_has_no_other_attributes() -> None:

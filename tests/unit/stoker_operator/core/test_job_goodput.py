@@ -1,20 +1,21 @@
-"""What a TrainingJob made of its time, gathered from the nodes of its pods before these are gone."""
+"""The goodput of a TrainingJob, collected from the nodes of its pods before they are gone."""
 
 from dataclasses import replace
 from typing import Any
 
+from stoker_api.datasets.release import ReleaseRecord
 from stoker_api.goodput import EndedPod, Goodput
+from stoker_api.jobs.trainingjob import MOST_JOB_NODES, TrainingJob, TrainingJobStatus
 from stoker_api.names import Reason
-from stoker_api.nodecache import NodeCache
-from stoker_api.release import ReleaseRecord
+from stoker_api.node_caches.nodecache import NodeCache
 from stoker_api.times import format_time, parse_time
-from stoker_api.trainingjob import MOST_JOB_NODES, TrainingJob, TrainingJobStatus
-from stoker_operator.core.job_facts import gather, holds
-from stoker_operator.core.job_goodput import GRACE, goodput_due_in
-from stoker_operator.core.job_status import roll_up_job
-from stoker_operator.core.job_transitions import job_announcements
-from stoker_operator.core.views import ClusterView, Owner, PodView
-from stoker_operator.core.warmth import WarmthIndex
+from stoker_operator.core.fitting.warmth import WarmthIndex
+from stoker_operator.core.jobs.job_facts import gather, holds
+from stoker_operator.core.jobs.job_goodput import GRACE, goodput_due_in
+from stoker_operator.core.jobs.job_status import roll_up_job
+from stoker_operator.core.jobs.job_transitions import job_announcements
+from stoker_operator.core.views.cluster import ClusterView, Owner, PodView
+from tests.support.present import present
 from tests.unit.stoker_operator.training import ended, job_of, released, training_job
 
 END = parse_time("2026-11-21T10:00:00Z")
@@ -23,7 +24,7 @@ OWNER = Owner("Job", "ddp", "job-uid")
 
 
 def pod(index: int, node: str = "a", **fields: Any) -> PodView:
-    """Make a worker that was held for 42 s and is on its node."""
+    """Make a worker that was gated for 42 s and is on its node."""
     record = ReleaseRecord(
         reason="Released", message="", held_since=format_time(958), released_at=format_time(1000), mode=""
     )
@@ -45,7 +46,7 @@ def nodes(**told: tuple[EndedPod, ...]) -> dict[str, NodeCache]:
 
 
 class GatheringOperator:
-    """The operator's passes over one TrainingJob; a restart loses nothing but what is not in the status."""
+    """Runs the operator's passes over one TrainingJob. A restart loses only data outside of the status."""
 
     def __init__(self, **spec: Any) -> None:
         self.training: TrainingJob = training_job(**spec)
@@ -60,7 +61,7 @@ class GatheringOperator:
         self.told += [
             one.message for one in job_announcements(self.training.status, status) if one.reason == Reason.GOODPUT
         ]
-        # As it comes back from the API server.
+        # As returned by the API server.
         kept = TrainingJobStatus.model_validate(status.wire())
         self.training = self.training.model_copy(update={"status": kept})
         return kept.goodput
@@ -72,45 +73,39 @@ BOTH = nodes(a=(row(0),), b=(row(1),))
 
 def test_what_nodes_tell_of_its_pods_is_summed_up_and_announced_once() -> None:
     operator = GatheringOperator()
-    known = operator.look(END + 1, *DONE, caches=BOTH, **COMPLETE)
-    assert known is not None
+    known = present(operator.look(END + 1, *DONE, caches=BOTH, **COMPLETE))
     assert (known.complete, known.pods, known.missed, known.warm_share) == (True, 2, 0, 1.0)
     operator.look(END + 2, *DONE, caches=BOTH, **COMPLETE)
-    assert operator.told == ["held 42s, 100 % warm at start, stalled 1.2 % of the time, what it saved not measured"]
+    assert operator.told == ["held 42s, 100 % warm at start, stalled 1.2 % of the time, savings not measured"]
 
 
 def test_a_pod_that_was_deleted_before_its_node_told_is_not_lost() -> None:
     operator = GatheringOperator()
     operator.look(1000, pod(0, deleting=True), pod(1, "b"), active=2)
-    operator.look(1001, pod(1, "b"), active=1)  # the object is gone, and with it where it was
-    known = operator.look(1002, pod(1, "b"), caches=nodes(a=(row(0),)), active=1)
-    assert known is not None
+    operator.look(1001, pod(1, "b"), active=1)  # the pod object is gone, and its node is unknown
+    known = present(operator.look(1002, pod(1, "b"), caches=nodes(a=(row(0),)), active=1))
     assert (known.pods, known.awaited, known.complete) == (1, (), False)
 
 
 def test_what_was_counted_stays_when_nodes_have_forgotten_it() -> None:
     operator = GatheringOperator()
     operator.look(1000, pod(0, phase="Failed"), caches=nodes(a=(row(0),)), active=1)
-    known = operator.look(END + 1, pod(1, "b", phase="Succeeded"), caches=nodes(a=(), b=(row(1),)), **COMPLETE)
-    assert known is not None
+    known = present(operator.look(END + 1, pod(1, "b", phase="Succeeded"), caches=nodes(a=(), b=(row(1),)), **COMPLETE))
     assert (known.pods, known.data_bytes, known.complete) == (2, 200, True)
 
 
 def test_nodes_that_say_nothing_are_waited_for_and_then_told_of() -> None:
     operator = GatheringOperator()
-    early = operator.look(END + 1, *DONE, caches=nodes(a=(row(0),)), **COMPLETE)
-    assert early is not None
+    early = present(operator.look(END + 1, *DONE, caches=nodes(a=(row(0),)), **COMPLETE))
     assert not early.complete
     assert goodput_due_in(early, END, END + 1) == GRACE - 1
-    late = operator.look(END + GRACE, *DONE, caches=nodes(a=(row(0),)), **COMPLETE)
-    assert late is not None
+    late = present(operator.look(END + GRACE, *DONE, caches=nodes(a=(row(0),)), **COMPLETE))
     assert (late.complete, late.pods, late.missed) == (True, 1, 1)
     assert operator.told[0].endswith("(of 1 of 2 pods)")
 
 
 def test_another_node_says_nothing_of_it() -> None:
-    known = GatheringOperator().look(END + 1, *DONE, caches=nodes(c=(row(0), row(1))), **COMPLETE)
-    assert known is not None
+    known = present(GatheringOperator().look(END + 1, *DONE, caches=nodes(c=(row(0), row(1))), **COMPLETE))
     assert known.pods == 0
 
 

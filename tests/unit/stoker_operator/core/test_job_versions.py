@@ -1,13 +1,14 @@
-"""What version the workers of a TrainingJob read, and when that is settled."""
+"""The version that the workers of a TrainingJob read, and when it is fixed."""
 
 from typing import Any
 
 import pytest
 
-from stoker_api.dataset import Dataset
+from stoker_api.datasets.dataset import Dataset
 from stoker_api.names import Reason
-from stoker_operator.core.job_versions import settle_versions
-from stoker_operator.core.pod_demand import Unmet
+from stoker_operator.core.fitting.pod_demand import Unmet
+from stoker_operator.core.jobs.job_facts import settle_versions
+from tests.support.cases import cases
 from tests.unit.stoker_operator.clusters import VERSION, cluster, dataset
 from tests.unit.stoker_operator.training import training_job
 
@@ -32,20 +33,19 @@ def recorded(version: str) -> dict[str, Any]:
     return {"datasets": [{"namespace": "vision", "name": "imagenet", "version": version}]}
 
 
-def test_workers_read_what_is_current_when_the_job_is_made() -> None:
-    assert settled(dataset()) == [VERSION]
-
-
-def test_what_was_settled_stays() -> None:
-    assert settled(dataset(), status=recorded(OLD)) == [OLD]
-
-
-def test_an_older_version_is_found_by_its_first_digits() -> None:
-    assert settled(in_use(OLD), **named(OLD[:12])) == [OLD]
-
-
-def test_another_version_in_the_spec_replaces_what_was_settled() -> None:
-    assert settled(in_use(OLD), status=recorded(OLD), **named(VERSION[:12])) == [VERSION]
+@cases(
+    "known, job, version",
+    the_current_one_when_the_job_is_made=(dataset(), {}, VERSION),
+    the_one_that_was_settled=(dataset(), {"status": recorded(OLD)}, OLD),
+    an_older_one_by_its_first_digits=(in_use(OLD), named(OLD[:12]), OLD),
+    another_one_of_the_spec_in_place_of_what_was_settled=(
+        in_use(OLD),
+        {"status": recorded(OLD)} | named(VERSION[:12]),
+        VERSION,
+    ),
+)
+def test_workers_read(known: Dataset, job: dict[str, Any], version: str) -> None:
+    assert settled(known, **job) == [version]
 
 
 def test_a_version_that_is_not_kept_is_told() -> None:

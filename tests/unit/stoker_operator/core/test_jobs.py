@@ -1,4 +1,4 @@
-"""A TrainingJob's Service and Job, and what is done about the Job."""
+"""The Service and Job of a TrainingJob, and actions on the Job."""
 
 from typing import Any
 
@@ -6,10 +6,20 @@ import pytest
 
 from stoker_api import names
 from stoker_api.names import Reason
-from stoker_operator.core.jobs import QUEUE_LABEL, Step, is_owned, make_job, make_service, missing_dataset, next_step
-from stoker_operator.core.views import ClusterView
+from stoker_operator.core.jobs.jobs import (
+    QUEUE_LABEL,
+    Step,
+    is_owned,
+    make_job,
+    make_service,
+    missing_dataset,
+    next_step,
+    outdated_scheduling,
+)
+from stoker_operator.core.views.cluster import ClusterView
+from tests.support.present import present
 from tests.unit.stoker_operator.clusters import cluster, dataset
-from tests.unit.stoker_operator.training import ended, job_of, training_job
+from tests.unit.stoker_operator.training import ended, job_of, released, training_job, worker
 
 QUEUED = {QUEUE_LABEL: "team-a"}
 
@@ -141,7 +151,29 @@ def test_a_job_of_an_earlier_training_job_of_this_name_is_not_its_own() -> None:
 
 
 def test_a_missing_dataset_is_found_before_the_job_is_made() -> None:
-    missing = missing_dataset(PLAIN, ClusterView())
-    assert missing is not None
+    missing = present(missing_dataset(PLAIN, ClusterView()))
     assert missing.reason is Reason.DATASET_NOT_FOUND
     assert missing_dataset(PLAIN, cluster(dataset())) is None
+
+
+PREFERRED: dict[str, Any] = {"scheduling": "Prefer", "max_wait": "30m"}
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "pod", "annotations"),
+    [
+        ({}, worker(0, **PREFERRED), {}),
+        ({"mode": "None"}, worker(0, **PREFERRED), {names.ANNOTATION_SCHEDULING: "None"}),
+        ({"mode": "Require"}, worker(0, **PREFERRED), {names.ANNOTATION_SCHEDULING: "Require"}),
+        ({"maxWait": "1m"}, worker(0, **PREFERRED), {names.ANNOTATION_MAX_WAIT: "1m"}),
+        ({"mode": "Require"}, worker(0, scheduling="None", max_wait="30m"), {}),
+        ({"mode": "None"}, released(0, **PREFERRED), {}),
+    ],
+    ids=["as it was", "let go", "stricter", "shorter", "released by hand", "not held"],
+)
+def test_held_workers_follow_a_changed_scheduling(scheduling: Any, pod: Any, annotations: dict[str, str]) -> None:
+    assert outdated_scheduling(training_job(scheduling=scheduling), pod) == annotations
+
+
+def test_workers_without_data_are_left_alone() -> None:
+    assert outdated_scheduling(training_job(datasets=[], scheduling={"mode": "None"}), worker(0, **PREFERRED)) == {}

@@ -1,12 +1,13 @@
-"""What Stoker reads of Kueue's objects, whoever wrote them."""
+"""Parsing of Kueue's objects, regardless of their author."""
 
 from typing import Any
 
 import pytest
 
 from stoker_api import names
-from stoker_operator.core.annotations import Refusal
-from stoker_operator.core.kueue_objects import WarmTerms, parse_admission_check, parse_workload
+from stoker_api.jobs.pod_annotations import Refusal
+from stoker_operator.core.kueue.kueue_objects import WarmTerms, parse_admission_check, parse_workload
+from tests.support.present import present
 from tests.unit.stoker_operator.builders import NOW
 from tests.unit.stoker_operator.kueue import held_back, make_check, make_workload, pod_set
 
@@ -17,14 +18,12 @@ def test_a_check_of_another_controller_is_none_of_ours() -> None:
 
 @pytest.mark.parametrize(("annotations", "seconds"), [({}, 0.0), ({"warm_within": "5m"}, 300.0)])
 def test_a_check_says_within_what_time_data_is_to_be_warm(annotations: dict[str, str], seconds: float) -> None:
-    check = parse_admission_check(make_check(**annotations))
-    assert check is not None
+    check = present(parse_admission_check(make_check(**annotations)))
     assert check.terms == WarmTerms(seconds)
 
 
 def test_a_check_with_a_wrong_time_says_what_is_wrong() -> None:
-    check = parse_admission_check(make_check(warm_within="soon"))
-    assert check is not None
+    check = present(parse_admission_check(make_check(warm_within="soon")))
     assert isinstance(check.terms, Refusal)
     assert names.ANNOTATION_WARM_WITHIN in check.terms.sentence
 
@@ -32,8 +31,7 @@ def test_a_check_with_a_wrong_time_says_what_is_wrong() -> None:
 def test_a_check_with_a_parameters_object_says_where_parameters_belong() -> None:
     raw = make_check()
     raw["spec"]["parameters"] = {"apiGroup": "stoker.dev", "kind": "Anything", "name": "x"}
-    check = parse_admission_check(raw)
-    assert check is not None
+    check = present(parse_admission_check(raw))
     assert isinstance(check.terms, Refusal)
 
 

@@ -1,24 +1,26 @@
-"""What becomes of data on a node that is about to go: others are given it at once, and it keeps what it has."""
+"""Data on a node that leaves soon: other nodes get it at once, and the node keeps its copy."""
 
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from stoker_api.dataset import Dataset
+from stoker_api.datasets.dataset import Dataset
 from stoker_api.names import ConditionType, Reason
-from stoker_api.node_dataset import NodeDataset
+from stoker_api.node_caches.node_dataset import NodeDataset
 from stoker_api.times import format_time
-from stoker_operator.core.class_limits import ClassTerms
-from stoker_operator.core.conditions import find
-from stoker_operator.core.dataset_decision import Decision, decide_datasets
-from stoker_operator.core.dataset_transitions import dataset_announcements
-from stoker_operator.core.listing import new_id
-from stoker_operator.core.node_roles import Role
-from stoker_operator.core.views import NodeView, PodView
+from stoker_operator.core.classes.class_limits import ClassTerms
+from stoker_operator.core.incremental.dataset_decision import Decision
+from stoker_operator.core.placement.node_roles import Role
+from stoker_operator.core.plans.listing import new_id
+from stoker_operator.core.status.dataset_transitions import dataset_announcements
+from stoker_operator.core.views.cluster import NodeView, PodView
+from stoker_operator.core.views.conditions import find
 from tests.unit.stoker_operator.builders import (
+    IMAGENET,
     NOW,
     SIZE,
+    decide_once,
     decided,
     listed,
     make_dataset,
@@ -39,7 +41,7 @@ def leaving(name: str, **fields: Any) -> NodeView:
 
 
 def three(**cache: Any) -> tuple[Dataset, Decision]:
-    """Decide about two replicas of which one is on a node that is about to go, with a third node free."""
+    """Decide about two replicas, one on a node that leaves soon. A third node is free."""
     dataset = listed(make_dataset(cache={"replicas": 2} | cache))
     nodes = leaving("a"), make_node("b"), make_node("c")
     return dataset, decided(dataset, *nodes, make_holder("a", dataset), make_holder("b", dataset))
@@ -54,14 +56,15 @@ def moving(decision: Decision) -> tuple[str, str, str]:
     return ("", "", "") if condition is None else (condition.status, condition.reason, condition.message)
 
 
+DATASET, DECISION = three()
+
+
 def test_another_node_takes_the_place_at_once() -> None:
-    _, decision = three()
-    assert decision.plans[KEY].placement.roles == {"a": Role.LEAVING, "b": Role.REPLICA, "c": Role.REPLICA}
+    assert DECISION.plans[KEY].placement.roles == {"a": Role.LEAVING, "b": Role.REPLICA, "c": Role.REPLICA}
 
 
 def test_the_node_that_leaves_keeps_its_entry_and_fetches_nothing_more() -> None:
-    _, decision = three()
-    found = entries(decision)
+    found = entries(DECISION)
     assert (found["a"].eager, found["c"].eager) == (False, True)
 
 
@@ -74,28 +77,24 @@ def test_the_node_that_leaves_is_one_of_those_that_hand_out_the_manifest() -> No
 
 
 def test_the_node_that_leaves_is_asked_by_those_that_stay() -> None:
-    _, decision = three()
-    found = entries(decision)
+    found = entries(DECISION)
     assert (found["c"].peers, found["c"].position, found["c"].eager) == (("a:8081", "b:8081"), 2, True)
     assert found["a"].peers == ("b:8081", "c:8081")
 
 
 @pytest.mark.parametrize(("warm", "peers"), [(300, ("a:8081",)), (0, ())])
 def test_a_node_that_leaves_with_a_part_of_it_gives_that(warm: int, peers: tuple[str, ...]) -> None:
-    dataset = listed(make_dataset())
-    there = make_holder("a", dataset, warm)
-    assert entries(decided(dataset, leaving("a"), make_node("c"), there))["c"].peers == peers
+    there = make_holder("a", IMAGENET, warm)
+    assert entries(decided(IMAGENET, leaving("a"), make_node("c"), there))["c"].peers == peers
 
 
 def test_its_node_cache_says_why() -> None:
-    _, decision = three()
-    assert {one.node.name: one.spec.leaving for one in decision.nodes.writes} == {"a": TAINT, "b": "", "c": ""}
+    assert {one.node.name: one.spec.leaving for one in DECISION.nodes.writes} == {"a": TAINT, "b": "", "c": ""}
 
 
 def test_its_owner_is_told_who_takes_over() -> None:
-    _, decision = three()
-    sentence = "1 of 2 replicas are whole on nodes that stay; a is leaving (it has the taint x); c takes over"
-    assert moving(decision) == ("True", Reason.NODE_LEAVING, sentence)
+    sentence = "1 of 2 replicas are complete on nodes that stay; a is leaving (it has the taint x); c takes over"
+    assert moving(DECISION) == ("True", Reason.NODE_LEAVING, sentence)
 
 
 def test_its_owner_is_told_when_it_may_go() -> None:
@@ -103,7 +102,9 @@ def test_its_owner_is_told_when_it_may_go() -> None:
     caches = [make_holder(name, dataset) for name in "abc"]
     status, reason, sentence = moving(decided(dataset, leaving("a"), make_node("b"), make_node("c"), *caches))
     assert (status, reason) == ("False", Reason.HANDED_OVER)
-    assert sentence == "2 of 2 replicas are whole on nodes that stay; a is leaving (it has the taint x), and may go"
+    assert (
+        sentence == "2 of 2 replicas are complete on nodes that stay; a is leaving (it has the taint x), and can leave"
+    )
 
 
 def test_its_owner_is_told_when_nobody_can_take_over() -> None:
@@ -120,20 +121,17 @@ def test_both_are_events_once() -> None:
 
 
 def test_nothing_is_said_where_no_node_is_about_to_go() -> None:
-    dataset = listed(make_dataset())
-    assert moving(decided(dataset, make_node("a"), make_holder("a", dataset))) == ("", "", "")
+    assert moving(decided(IMAGENET, make_node("a"), make_holder("a", IMAGENET))) == ("", "", "")
 
 
 def test_a_node_that_is_only_cordoned_keeps_its_replica() -> None:
-    dataset = listed(make_dataset())
-    placed = decided(dataset, make_node("a", schedulable=False), make_node("b"), make_holder("a", dataset)).plans[KEY]
+    placed = decided(IMAGENET, make_node("a", schedulable=False), make_node("b"), make_holder("a", IMAGENET)).plans[KEY]
     assert placed.placement.roles == {"a": Role.REPLICA}
 
 
 def test_a_node_that_stays_after_all_is_a_replica_again_and_what_came_meanwhile_is_kept() -> None:
-    dataset = listed(make_dataset())
-    part = make_holder("b", dataset, 300)
-    placed = decided(dataset, make_node("a"), make_node("b"), make_holder("a", dataset), part).plans[KEY].placement
+    part = make_holder("b", IMAGENET, 300)
+    placed = decided(IMAGENET, make_node("a"), make_node("b"), make_holder("a", IMAGENET), part).plans[KEY].placement
     assert placed.roles == {"a": Role.REPLICA, "b": Role.IDLE}
 
 
@@ -149,7 +147,7 @@ def test_what_a_quota_would_drop_stays_until_the_node_goes() -> None:
     dataset = listed(make_dataset(cache={"replicas": 1}))
     view = make_view(dataset, leaving("a"), make_node("b"), make_holder("a", dataset))
     view = replace(view, terms={KEY: ClassTerms("tight", namespace_quota=SIZE)})
-    roles = decide_datasets(view, {}, NOW).plans[KEY].placement.roles
+    roles = decide_once(view).plans[KEY].placement.roles
     assert roles == {"a": Role.LEAVING, "b": Role.REPLICA}
 
 

@@ -1,13 +1,13 @@
-"""Who lists a source, and when it is listed again."""
+"""Which node lists a source, and when it is listed again."""
 
 from typing import Any
 
 from stoker_api import names
-from stoker_api.dataset import Dataset
-from stoker_api.nodecache import ListingResult, NodeCache, NodeError
+from stoker_api.datasets.dataset import Dataset
+from stoker_api.node_caches.node_dataset_status import ListingResult, NodeError
+from stoker_api.node_caches.nodecache import NodeCache
 from stoker_api.times import format_time
-from stoker_operator.core.listing import RETRY_FAILED, ListingState, new_id
-from stoker_operator.core.selection import fingerprint, first_fingerprint
+from stoker_operator.core.plans.listing import RETRY_FAILED, ListingState, fingerprint, first_fingerprint, new_id
 from tests.unit.stoker_operator.builders import (
     NOW,
     V1,
@@ -27,14 +27,14 @@ def listing(*parts: Any, now: float = NOW) -> ListingState:
 
 
 def asked(dataset: Dataset, node: str, result: ListingResult | None = None, when: float = NOW, **row: Any) -> NodeCache:
-    """Make a node that was asked to list at ``when``, and perhaps answered."""
+    """Make a node that was asked to list at ``when``, with an optional answer."""
     entry = given(dataset, listing_id=new_id(dataset, when))
     answer = result.model_copy(update={"id": entry.listing_id}) if result else None
     return make_cache(node, (entry, report(dataset, listing=answer, **row)))
 
 
 def taken_over(dataset: Dataset, node: str = "a", when: float = NOW, version: str = V1) -> Dataset:
-    """Return the Dataset after the answer to the listing asked at ``when`` came a second later."""
+    """Return the Dataset one second after the listing asked at ``when``, with the answer in its status."""
     status = {
         "listing_id": new_id(dataset, when),
         "listing_node": node,
@@ -62,6 +62,25 @@ def test_an_asked_listing_is_waited_for() -> None:
     dataset = make_dataset()
     found = listing(dataset, make_node("a"), make_node("b"), asked(dataset, "b"), now=NOW + 3600)
     assert (found.node, found.id, found.result) == ("b", new_id(dataset, NOW), None)
+
+
+def revoked(cache: NodeCache) -> NodeCache:
+    annotations = {names.ANNOTATION_PEERS: "Off"}
+    return cache.model_copy(update={"metadata": cache.metadata.model_copy(update={"annotations": annotations})})
+
+
+def test_a_revoked_node_lists_nothing() -> None:
+    dataset = make_dataset()
+    parts = (dataset, make_node("a"), revoked(make_cache("a")))
+    assert listing(*parts, make_node("b")).node == "b"
+    assert listing(*parts).blocked
+
+
+def test_the_version_of_a_lister_that_was_revoked_is_listed_by_another_node() -> None:
+    dataset = taken_over(make_dataset())
+    lister, other = revoked(asked(dataset, "a", GOOD)), make_cache("b")
+    again = listing(dataset, make_node("a"), make_node("b"), lister, other, now=NOW + 60)
+    assert (again.node, again.version) == ("b", V1)
 
 
 def test_the_answer_makes_the_version() -> None:

@@ -1,10 +1,10 @@
-"""What nodes keep in memory of a Dataset becomes one condition."""
+"""The memory that nodes use for a Dataset becomes one condition."""
 
 import pytest
 
-from stoker_api.cache_memory import PinnedMemory
+from stoker_api.datasets.cache_memory import PinnedMemory
 from stoker_api.names import Reason
-from stoker_operator.core.memory_status import memory_verdict
+from stoker_operator.core.status.warm_conditions import memory_verdict
 
 WHOLE = PinnedMemory(wanted_bytes=2**30, bytes=2**30, wanted_names=1200, names=1200)
 
@@ -12,8 +12,8 @@ WHOLE = PinnedMemory(wanted_bytes=2**30, bytes=2**30, wanted_names=1200, names=1
 @pytest.mark.parametrize(
     ("rows", "status", "reason", "said"),
     [
-        ({}, False, Reason.MEMORY_NOT_USED, "where a pod has it mounted"),
-        ({"a": PinnedMemory()}, False, Reason.MEMORY_NOT_USED, "where a pod has it mounted"),
+        ({}, False, Reason.MEMORY_NOT_USED, "while a pod mounts it"),
+        ({"a": PinnedMemory()}, False, Reason.MEMORY_NOT_USED, "while a pod mounts it"),
         (
             {"a": WHOLE},
             True,

@@ -1,13 +1,20 @@
-"""How far apart nodes are, by their labels."""
+"""The distance between nodes, from their labels."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_operator.core.districts import HolderNode
-from stoker_operator.core.nearness import Distance, NodeSite, distance, near_neighbourhoods, site_by, with_distances
-from stoker_operator.core.neighbourhoods import neighbourhoods
-from stoker_operator.core.steps import finished
+from stoker_operator.core.peers.districts import HolderNode
+from stoker_operator.core.peers.nearness import (
+    Distance,
+    NodeSite,
+    distance,
+    near_peer_groups,
+    site_by,
+    with_distances,
+)
+from stoker_operator.core.peers.peer_groups import peer_groups
+from tests.support.cases import cases
 
 ZONE = "topology.kubernetes.io/zone"
 SITES = st.builds(NodeSite, st.sampled_from(["", "z1", "z2"]), st.sampled_from(["", "r1", "r2"]))
@@ -34,23 +41,29 @@ def test_it_is_as_far_there_as_back(one: NodeSite, other: NodeSite) -> None:
     assert distance(one, other) is distance(other, one)
 
 
-def test_without_a_label_of_racks_only_zones_count() -> None:
-    assert site_by({ZONE: "z1", "rack": "r1", "": "r2"}, "") == NodeSite("z1")
-
-
-def test_the_rack_is_read_from_the_label_that_the_administrator_names() -> None:
-    assert site_by({ZONE: "z1", "example.com/rack": "r1"}, "example.com/rack") == NodeSite("z1", "r1")
-
-
-def test_a_value_that_is_longer_than_any_label_is_cut() -> None:
-    assert site_by({ZONE: "z" * 1000, "rack": "r" * 1000}, "rack") == NodeSite("z" * 63, "r" * 63)
+@cases(
+    "labels, rack_label, site",
+    by_zone_alone_without_a_label_of_racks=({ZONE: "z1", "rack": "r1", "": "r2"}, "", NodeSite("z1")),
+    by_the_label_that_the_administrator_names=(
+        {ZONE: "z1", "example.com/rack": "r1"},
+        "example.com/rack",
+        NodeSite("z1", "r1"),
+    ),
+    by_values_cut_to_the_length_of_a_label=(
+        {ZONE: "z" * 1000, "rack": "r" * 1000},
+        "rack",
+        NodeSite("z" * 63, "r" * 63),
+    ),
+)
+def test_a_site_is_read(labels: dict[str, str], rack_label: str, site: NodeSite) -> None:
+    assert site_by(labels, rack_label) == site
 
 
 @given(st.lists(SITES, min_size=2, max_size=40))
 def test_each_is_told_the_distance_of_all_whom_it_asks_or_that_they_are_alike(sites: list[NodeSite]) -> None:
     nodes = [HolderNode(f"n{at}", f"10.0.0.1:{at + 1}", *site) for at, site in enumerate(sites)]
     site_of = {node.address: site for node, site in zip(nodes, sites, strict=True)}
-    for name, group in with_distances(neighbourhoods(nodes), nodes).items():
+    for name, group in with_distances(peer_groups(nodes), nodes).items():
         asked = (*group.peers, *group.links)
         far = [distance(sites[int(name[1:])], site_of[one]) for one in asked]
         assert list(group.distances) == (far if len(set(far)) > 1 else [])
@@ -58,16 +71,16 @@ def test_each_is_told_the_distance_of_all_whom_it_asks_or_that_they_are_alike(si
 
 def test_where_nothing_is_known_nobody_is_told_anything() -> None:
     nodes = [HolderNode(f"n{at}", f"10.0.0.1:{at + 1}") for at in range(40)]
-    told = neighbourhoods(nodes)
+    told = peer_groups(nodes)
     assert with_distances(told, nodes) is told
 
 
 def test_datasets_on_the_same_nodes_share_what_these_are_told() -> None:
     nodes = [HolderNode(f"n{at}", f"10.0.0.1:{at + 1}") for at in range(40)]
-    assert finished(near_neighbourhoods(nodes)) is finished(near_neighbourhoods(list(nodes)))
+    assert near_peer_groups(nodes) is near_peer_groups(list(nodes))
 
 
 def test_a_node_that_has_another_address_is_told_of_anew() -> None:
     nodes = [HolderNode(f"n{at}", f"10.0.0.1:{at + 1}") for at in range(4)]
     moved = [nodes[0]._replace(address="10.0.0.2:1"), *nodes[1:]]
-    assert "10.0.0.2:1" in finished(near_neighbourhoods(moved))["n1"].peers
+    assert "10.0.0.2:1" in near_peer_groups(moved)["n1"].peers

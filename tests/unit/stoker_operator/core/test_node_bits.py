@@ -1,9 +1,9 @@
-"""Sets of nodes as integers do what sets do, also while nodes come and go."""
+"""Sets of nodes as integers behave like sets, also while nodes join and leave."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_operator.core.node_bits import NodeNumbers, closed, first, members, nth, opened, rank
+from stoker_operator.core.fitting.node_bits import NodeNumbers, closed, first, members, nth, opened, rank
 
 NUMBERS = st.sets(st.integers(0, 200))
 

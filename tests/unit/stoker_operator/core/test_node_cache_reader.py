@@ -1,4 +1,4 @@
-"""What many NodeCaches say alike is in memory once, and nothing is read otherwise for it."""
+"""Equal parts of many NodeCaches are in memory once. The parsed values stay the same."""
 
 import json
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from stoker_api.nodecache import NodeCache
-from stoker_operator.core.node_cache_reader import NodeCacheReader
+from stoker_api.node_caches.nodecache import NodeCache
+from stoker_operator.core.views.node_cache_reader import NodeCacheReader
 from tests.unit.stoker_operator.builders import given, listed, make_cache, make_dataset, report
 
 
@@ -30,7 +30,7 @@ def test_texts_and_sources_of_two_nodes_are_the_same_objects() -> None:
     assert one.peers[0] is other.peers[0]
 
 
-def test_neighbours_that_a_node_cache_names_once_are_one_object_of_all_its_rows() -> None:
+def test_peers_that_a_node_cache_names_once_are_one_object_of_all_its_rows() -> None:
     found = raw("a")
     rows = [found["spec"]["datasets"][0], found["spec"]["datasets"][0] | {"name": "other", "uid": "other"}]
     rows = [{key: value for key, value in row.items() if key != "peers"} for row in rows]
@@ -41,14 +41,6 @@ def test_neighbours_that_a_node_cache_names_once_are_one_object_of_all_its_rows(
     assert (one.peers, one.groups.links) == (("c.example:8081",), ("d.example:8081",))
     assert (one.peers is other.peers, one.groups is other.groups) == (True, True)
     assert read == NodeCache.model_validate(found)
-
-
-def test_a_copy_with_another_field_leaves_the_others_as_they_are() -> None:
-    reader = NodeCacheReader()
-    one, other = (reader.view(raw(node)).spec.datasets[0] for node in "ab")
-    before = set(other.model_fields_set)
-    assert "paused" in one.model_copy(update={"paused": True}).model_fields_set
-    assert other.model_fields_set == before
 
 
 @pytest.mark.parametrize("broken", [{"datasets": [{"source": {"uri": 5}}]}, {"datasets": [7]}, {"datasets": 7}, 7])

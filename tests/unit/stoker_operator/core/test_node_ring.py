@@ -1,10 +1,9 @@
-"""Each choice of Datasets begins elsewhere on the ring of nodes, and always at the same place."""
+"""Each set of Datasets starts at its own fixed place on the ring of nodes."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker_operator.core.node_bits import NodeNumbers
-from stoker_operator.core.node_ring import NodeRing, distance, start_of
+from stoker_operator.core.fitting.node_bits import NodeNumbers, NodeRing, distance, start_of
 from tests.unit.stoker_operator.clusters import dataset
 
 STARTS = st.integers(0, (1 << 32) - 1)
@@ -28,19 +27,20 @@ def test_a_walk_meets_the_nodes_as_far_away_as_they_are(names: set[str], start: 
 
 
 @given(NAMES.filter(bool), STARTS)
-def test_a_node_that_goes_is_met_no_more(names: set[str], start: int) -> None:
+def test_a_walk_skips_a_removed_node(names: set[str], start: int) -> None:
     ring = ring_of(names)
     gone = min(names)
     ring.remove(gone)
     assert set(ring.walk(start)) == names - {gone}
 
 
-@given(STARTS, st.integers(0, 200), st.integers(1, 3))
+@settings(max_examples=50)
+@given(STARTS, st.integers(0, 120), st.integers(1, 3))
 def test_a_set_of_any_size_is_walked_in_the_same_order(start: int, first: int, step: int) -> None:
     numbers = NodeNumbers()
-    for number in range(200):
+    for number in range(120):
         numbers.insert(f"n{number:03}")
-    among = set(range(first, 200, step))
+    among = set(range(first, 120, step))
     walked = list(numbers.from_start(start, sum(1 << number for number in among)))
     assert [f"n{at:03}" for at in walked] == in_order({f"n{number:03}" for number in among}, start)
 

@@ -1,20 +1,15 @@
-"""Which nodes a Dataset may be on by labels and taints."""
+"""Nodes allowed for a Dataset by labels and taints."""
 
 from typing import Any
 
 import pytest
 
-from stoker_api.dataset import Cache
-from stoker_operator.core.node_roles import Role
-from stoker_operator.core.node_rules import NodeRule
-from stoker_operator.core.views import NodeView, Taint
-from tests.unit.stoker_operator.builders import (
-    decided,
-    listed,
-    make_dataset,
-    make_holder,
-    make_node,
-)
+from stoker_api.datasets.dataset import Cache
+from stoker_operator.core.placement.node_roles import Role
+from stoker_operator.core.placement.node_rules import NodeRule
+from stoker_operator.core.views.cluster import NodeView, Taint
+from tests.support.cases import cases
+from tests.unit.stoker_operator.builders import decided, listed, make_dataset, make_holder, make_node
 
 KEY = "vision/imagenet"
 LABELS = {"gpu": "a100", "cpus": "64", "parts": "1_000"}
@@ -46,7 +41,7 @@ def expression(key: str, operator: str, *values: str) -> NodeRule:
         (("cpus", "Lt", "64"), False),
         (("gpu", "Gt", "1"), False),
         (("none", "Lt", "1"), False),
-        (("parts", "Gt", "1"), False),  # an integer to Python alone
+        (("parts", "Gt", "1"), False),  # an integer to Python only
     ],
 )
 def test_an_expression_means_what_it_means_in_a_pod(words: tuple[str, ...], matches: bool) -> None:
@@ -93,29 +88,22 @@ def test_a_taint_by_which_a_node_is_about_to_go_does_not_drive_data_out() -> Non
     assert rule(tolerations=[]).selects(tainted("going", "NoExecute", leaving="it has the taint going"))
 
 
-@pytest.mark.parametrize(("effect", "roles"), [("NoSchedule", {"a": Role.REPLICA}), ("NoExecute", {"b": Role.REPLICA})])
-def test_what_is_there_stays_under_no_schedule_and_goes_under_no_execute(effect: str, roles: dict[str, Role]) -> None:
-    dataset = listed(make_dataset(cache={"tolerations": []}))
-    held = make_holder("a", dataset)
-    placement = decided(dataset, tainted("gpu", effect), make_node("b"), held).plans[KEY].placement
-    assert placement.roles == roles
+NONE_TOLERATED: dict[str, Any] = {"tolerations": []}
+GPU = {"key": "gpu", "operator": "Exists"}
 
 
-def test_nodes_that_it_prefers_not_to_have_come_late_where_tolerations_are_given() -> None:
-    dataset = make_dataset(cache={"tolerations": []})
-    placement = decided(dataset, tainted("slow", "PreferNoSchedule"), make_node("b")).plans[KEY].placement
-    assert placement.roles == {"b": Role.REPLICA}
-
-
-def test_a_tolerated_taint_is_no_reason_to_come_late() -> None:
-    dataset = make_dataset(cache={"tolerations": [{"key": "gpu", "operator": "Exists"}]})
-    assert decided(dataset, tainted("gpu"), make_node("b")).plans[KEY].placement.roles == {"a": Role.REPLICA}
-
-
-def test_only_nodes_that_match_are_given_it() -> None:
-    dataset = make_dataset(cache={"replicas": "all", "matchExpressions": [{"key": "gpu", "operator": "Exists"}]})
-    placement = decided(dataset, make_node("a", labels=LABELS), make_node("b")).plans[KEY].placement
-    assert placement.roles == {"a": Role.REPLICA}
+@cases(
+    "cache, first, held, node",
+    no_schedule_keeps_what_is_there=(NONE_TOLERATED, tainted("gpu", "NoSchedule"), True, "a"),
+    no_execute_drives_out_what_is_there=(NONE_TOLERATED, tainted("gpu", "NoExecute"), True, "b"),
+    prefer_no_schedule_comes_late=(NONE_TOLERATED, tainted("slow", "PreferNoSchedule"), False, "b"),
+    a_tolerated_taint_comes_in_its_turn=({"tolerations": [GPU]}, tainted("gpu"), False, "a"),
+    only_nodes_that_match=({"replicas": "all", "matchExpressions": [GPU]}, make_node("a", labels=LABELS), False, "a"),
+)
+def test_where_a_dataset_is_placed(cache: dict[str, Any], first: NodeView, held: bool, node: str) -> None:
+    dataset = listed(make_dataset(cache=cache))
+    parts: list[Any] = [dataset, first, make_node("b"), *([make_holder("a", dataset)] if held else [])]
+    assert decided(*parts).plans[KEY].placement.roles == {node: Role.REPLICA}
 
 
 def test_why_a_named_node_cannot_hold_it_is_said() -> None:

@@ -7,8 +7,9 @@ import pytest
 from stoker_api.meta import Condition
 from stoker_api.names import ConditionType
 from stoker_api.times import format_time, parse_time
-from stoker_operator.core.conditions import ConditionSet
-from stoker_operator.core.on_time import WarmOutlook, due_time, set_on_time
+from stoker_operator.core.plans.on_time import WarmOutlook, due_time, set_on_time
+from stoker_operator.core.views.conditions import ConditionSet
+from tests.support.cases import cases
 from tests.unit.stoker_operator.builders import make_dataset
 
 NOW = parse_time("2026-11-23T12:00:00Z")
@@ -60,28 +61,22 @@ def status(warm: bool, by: str = "2026-11-23T08:00:00Z") -> dict[str, Any]:
     return {"warmBy": by, "observedGeneration": 1, "conditions": [condition]}
 
 
-def test_a_daily_time_is_the_next_one_in_its_zone() -> None:
-    dataset = make_dataset(warm={"deadline": {"daily": "08:00", "timeZone": "Europe/Berlin"}})
-
-    assert due_time(dataset, NOW) == parse_time("2026-11-24T07:00:00Z")
+DAILY = {"daily": "08:00"}
+MISSED, TOMORROW = "2026-11-23T08:00:00Z", "2026-11-24T08:00:00Z"
 
 
-def test_a_daily_time_that_was_missed_stays_until_it_is_warm() -> None:
-    warm = {"deadline": {"daily": "08:00"}}
-
-    assert due_time(make_dataset(warm=warm, status=status(warm=False)), NOW) == parse_time("2026-11-23T08:00:00Z")
-    assert due_time(make_dataset(warm=warm, status=status(warm=True)), NOW) == parse_time("2026-11-24T08:00:00Z")
-    changed = make_dataset(warm=warm, status=status(warm=False), generation=2)
-    assert due_time(changed, NOW) == parse_time("2026-11-24T08:00:00Z")
-
-
-def test_one_time_is_that_one_for_ever() -> None:
-    dataset = make_dataset(warm={"deadline": {"at": "2026-11-23T08:00:00+01:00"}}, status=status(warm=True))
-
-    assert due_time(dataset, NOW) == parse_time("2026-11-23T07:00:00Z")
-
-
-def test_a_daily_time_that_was_found_while_the_clock_was_ahead_is_found_anew() -> None:
-    ahead = make_dataset(warm={"deadline": {"daily": "08:00"}}, status=status(warm=False, by="2031-01-01T08:00:00Z"))
-
-    assert due_time(ahead, NOW) == parse_time("2026-11-24T08:00:00Z")
+@cases(
+    "deadline, meta, due",
+    daily_the_next_one_in_its_zone=(DAILY | {"timeZone": "Europe/Berlin"}, {}, "2026-11-24T07:00:00Z"),
+    daily_the_missed_one_until_it_is_warm=(DAILY, {"status": status(warm=False)}, MISSED),
+    daily_the_next_one_once_it_is_warm=(DAILY, {"status": status(warm=True)}, TOMORROW),
+    daily_the_next_one_of_another_spec=(DAILY, {"status": status(warm=False), "generation": 2}, TOMORROW),
+    daily_the_next_one_where_the_clock_was_ahead=(
+        DAILY,
+        {"status": status(warm=False, by="2031-01-01T08:00:00Z")},
+        TOMORROW,
+    ),
+    one_time_for_ever=({"at": "2026-11-23T08:00:00+01:00"}, {"status": status(warm=True)}, "2026-11-23T07:00:00Z"),
+)
+def test_it_is_due(deadline: dict[str, str], meta: dict[str, Any], due: str) -> None:
+    assert due_time(make_dataset(warm={"deadline": deadline}, **meta), NOW) == parse_time(due)

@@ -1,16 +1,15 @@
-"""What all nodes may ask of all capped origins, by what they say."""
+"""The limits of all nodes at all capped origins, from the reports of nodes."""
 
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from stoker_api.nodecache import NodeCache
-from stoker_api.origin import OriginShare
+from stoker_api.datasets.origin import OriginShare
+from stoker_api.node_caches.nodecache import NodeCache
 from stoker_api.times import format_time
-from stoker_operator.core.origin_division import CONFIRM, to_share
-from stoker_operator.core.origin_ledger import OriginLedger, OriginShares
-from stoker_operator.core.origin_policy import OriginPolicy
-from stoker_operator.core.origin_slowdown import CALM
+from stoker_operator.core.origins.origin_division import CONFIRM, to_share
+from stoker_operator.core.origins.origin_ledger import OriginLedger, OriginShares
+from stoker_operator.core.origins.origin_policy import CALM, OriginPolicy
 
 NOW = 1_800_000_000.0
 BUCKET, ENDPOINT = "https://minio:9000/data", "https://minio:9000"
@@ -23,10 +22,17 @@ def policy(**changes: Any) -> OriginPolicy:
 
 
 def node_cache(name: str, told: tuple[OriginShare, ...] = (), *, known: bool = True, **row: Any) -> NodeCache:
-    """Make a NodeCache; with a ``row`` about the bucket."""
+    """Make a NodeCache, with an optional ``row`` about the bucket."""
     status = {"observedGeneration": 2 if known else 1, "origins": [{"name": BUCKET} | row] if row else []}
-    spec = {"origins": [share.wire() for share in told]}
+    source = {"uri": "s3://data/", "endpoint": ENDPOINT}
+    given = [{"namespace": "n", "name": "d", "uid": "d", "source": source}] if row else []
+    spec = {"origins": [share.wire() for share in told], "datasets": given}
     return NodeCache.model_validate({"metadata": {"name": name, "generation": 2}, "spec": spec, "status": status})
+
+
+def confirmed(cache: NodeCache, limits: tuple[OriginShare, ...]) -> NodeCache:
+    """Return the NodeCache with other limits, without parsing it again."""
+    return cache.model_copy(update={"spec": cache.spec.model_copy(update={"origins": limits})})
 
 
 def caches(*some: NodeCache) -> Mapping[str, NodeCache]:
@@ -34,7 +40,7 @@ def caches(*some: NodeCache) -> Mapping[str, NodeCache]:
 
 
 def settle(ledger: OriginLedger, rows: Mapping[str, dict[str, Any]], now: float) -> OriginShares:
-    """Let all nodes say ``rows``, be told of what follows, and say that they know."""
+    """Let all nodes report ``rows``, receive their limits, and confirm them."""
     shares = ledger.update(caches(*(node_cache(name, **row) for name, row in rows.items())), now)
     for step in range(1, 4):
         some = (node_cache(name, shares.rows(name, ALL), **row) for name, row in rows.items())
@@ -42,20 +48,20 @@ def settle(ledger: OriginLedger, rows: Mapping[str, dict[str, Any]], now: float)
     return shares
 
 
-def test_without_caps_nobody_is_told_anything() -> None:
+def test_nodes_have_no_limits_without_caps() -> None:
     shares = settle(OriginLedger(OriginPolicy()), {"a": {"fetching": True}}, NOW)
 
     assert shares.rows("a", ALL) == ()
 
 
-def test_who_fetches_has_nine_tenths_and_the_others_what_they_may_begin_with() -> None:
+def test_a_fetching_node_has_nine_tenths_and_idle_nodes_their_initial_share() -> None:
     shares = settle(OriginLedger(policy()), {"a": {"fetching": True}, "b": {}}, NOW)
 
     assert shares.rows("a", ALL) == (to_share(BUCKET, (900_000_000, 900_000), (40_000_000, 40_000)),)
     assert shares.rows("b", ALL) == (to_share(BUCKET, (40_000_000, 40_000), (40_000_000, 40_000)),)
 
 
-def test_nodes_without_a_source_there_are_told_nothing_of_it() -> None:
+def test_a_node_has_no_limits_at_an_unused_bucket() -> None:
     shares = settle(OriginLedger(policy()), {"a": {"fetching": True}}, NOW)
 
     assert shares.rows("a", frozenset({"s3://other", "s3://", "*"})) == ()
@@ -73,7 +79,7 @@ def test_an_endpoint_and_all_together_are_capped_beside_a_bucket() -> None:
     )
 
 
-def test_who_fetches_knows_what_it_may_begin_with_when_that_is_another() -> None:
+def test_a_fetching_node_gets_a_changed_initial_share() -> None:
     ledger, few = OriginLedger(policy()), {"a": {"fetching": True}, "b": {}}
     settle(ledger, few, NOW)
     shares = settle(ledger, few | {"c": {}, "d": {}}, NOW + 10)
@@ -90,7 +96,7 @@ def test_nothing_new_is_the_same_object() -> None:
     assert ledger.update(same, NOW + 11) is first
 
 
-def test_a_slowdown_at_one_node_is_everybodys_and_passes() -> None:
+def test_a_slowdown_at_one_node_slows_all_nodes_for_a_while() -> None:
     ledger = OriginLedger(OriginPolicy())
     calm = {name: {"fetching": True, "bytesPerSecond": 100_000, "milliRequestsPerSecond": 50_000} for name in "ab"}
     settle(ledger, calm, NOW)
@@ -110,7 +116,7 @@ def test_a_slowdown_at_one_node_is_everybodys_and_passes() -> None:
     assert not ledger.update(caches(node_cache("a", **told["a"])), now + 100).slowed
 
 
-def test_a_slowdown_lowers_a_cap_that_is_above_what_the_bucket_takes() -> None:
+def test_a_slowdown_lowers_a_cap_above_the_rate_of_the_bucket() -> None:
     ledger = OriginLedger(policy())
     row = {"fetching": True, "bytesPerSecond": 100_000, "milliRequestsPerSecond": 50_000}
 
@@ -120,7 +126,7 @@ def test_a_slowdown_lowers_a_cap_that_is_above_what_the_bucket_takes() -> None:
     assert ledger.slowdowns == 1
 
 
-def test_a_slowdown_counts_whatever_the_nodes_clock_says_but_not_one_that_an_earlier_leader_answered() -> None:
+def test_a_slowdown_counts_at_any_clock_of_the_node_unless_an_earlier_leader_handled_it() -> None:
     ledger = OriginLedger(OriginPolicy())
     row: dict[str, Any] = {"fetching": True, "bytesPerSecond": 100_000}
     told = row | {"throttledAt": format_time(NOW - 1000)}
@@ -129,10 +135,10 @@ def test_a_slowdown_counts_whatever_the_nodes_clock_says_but_not_one_that_an_ear
     assert ledger.update(caches(node_cache("a", **told), node_cache("b", **told)), NOW + 1).slowed == {BUCKET}
 
 
-def test_a_share_that_a_node_cache_names_no_more_is_free_a_minute_later() -> None:
+def test_a_share_removed_from_a_node_cache_is_free_a_minute_later() -> None:
     ledger, own = OriginLedger(policy()), {"a": {"fetching": True}}
     told = settle(ledger, own, NOW).rows("a", ALL)
-    ledger.update(caches(node_cache("a", told, fetching=False)), NOW + 10)  # nobody needs it, and it is still told
+    ledger.update(caches(node_cache("a", told, fetching=False)), NOW + 10)  # no need, but still in the spec
 
     ledger.update(caches(node_cache("a", known=False)), NOW + 20)
     ledger.update(caches(node_cache("a", known=False)), NOW + 20 + CONFIRM)
@@ -140,7 +146,7 @@ def test_a_share_that_a_node_cache_names_no_more_is_free_a_minute_later() -> Non
     assert ledger.figures()[0].bytes == 0
 
 
-def test_a_node_that_is_gone_gives_its_share_to_the_others() -> None:
+def test_a_removed_node_leaves_its_share_to_the_rest() -> None:
     ledger = OriginLedger(policy())
     settle(ledger, {"a": {"fetching": True}, "b": {"fetching": True}}, NOW)
 
@@ -149,7 +155,7 @@ def test_a_node_that_is_gone_gives_its_share_to_the_others() -> None:
     assert shares.rows("a", ALL)[0].bytes_per_second == 900_000_000
 
 
-def test_writes_are_bounded_when_a_thousand_nodes_are_told_to_slow_down() -> None:
+def test_writes_are_bounded_when_a_thousand_nodes_slow_down() -> None:
     ledger = OriginLedger(OriginPolicy())
     row: dict[str, Any] = {"fetching": True, "bytesPerSecond": 1000, "milliRequestsPerSecond": 1000}
     names = [f"n{number}" for number in range(1000)]
@@ -163,27 +169,41 @@ def test_writes_are_bounded_when_a_thousand_nodes_are_told_to_slow_down() -> Non
     assert told[-1] == 240
 
 
-def test_a_herd_is_given_equal_shares_within_half_a_minute_and_never_more_than_the_cap() -> None:
+def test_a_herd_gets_equal_shares_of_the_cap_within_half_a_minute() -> None:
     ledger, names = OriginLedger(policy()), [f"n{number}" for number in range(500)]
     ledger.update(caches(*(node_cache(name) for name in names)), NOW)
-    told: dict[str, tuple[OriginShare, ...]] = {}
+    reports = caches(*(node_cache(name, fetching=True) for name in names))
+    limits: dict[str, tuple[OriginShare, ...]] = {}
 
     for second in range(30):
-        said = caches(*(node_cache(name, told.get(name, ()), fetching=True) for name in names))
-        shares = ledger.update(said, NOW + 1 + second)
-        told = {name: shares.rows(name, ALL) for name in names}
-        assert sum(rows[0].bytes_per_second or 0 for rows in told.values()) <= 10**9
+        shares = ledger.update(
+            {name: confirmed(cache, limits.get(name, ())) for name, cache in reports.items()}, NOW + 1 + second
+        )
+        limits = {name: shares.rows(name, ALL) for name in names}
+        assert sum(rows[0].bytes_per_second or 0 for rows in limits.values()) <= 10**9
 
-    assert len(set(told.values())) == 1
-    assert told["n0"][0].bytes_per_second == 900_000_000 // 528  # the level of 500 nodes
+    assert len(set(limits.values())) == 1
+    assert limits["n0"][0].bytes_per_second == 900_000_000 // 528  # the level of 500 nodes
 
 
-def test_of_a_node_that_makes_up_names_only_the_last_are_remembered() -> None:
+def test_a_node_slows_no_bucket_without_its_datasets() -> None:
+    ledger, rows = OriginLedger(OriginPolicy()), [{"name": "s3://other", "throttledAt": format_time(NOW)}]
+    cache = node_cache("a", fetching=True)
+    origins = NodeCache.model_validate({"metadata": {"name": "a"}, "status": {"origins": rows}}).status.origins
+    liar = cache.model_copy(update={"status": cache.status.model_copy(update={"origins": origins})})
+
+    assert ledger.update(caches(liar), NOW).slowed == frozenset()
+
+
+def test_only_the_last_buckets_of_a_node_are_remembered() -> None:
     ledger = OriginLedger(OriginPolicy())
 
     def say(turn: int, now: float) -> int:
-        rows = [{"name": f"s3://made-up-{turn}-{at}", "throttledAt": format_time(NOW)} for at in range(64)]
-        ledger.update(caches(NodeCache.model_validate({"metadata": {"name": "a"}, "status": {"origins": rows}})), now)
+        buckets = [f"s3://bucket-{turn}-{at}" for at in range(64)]
+        rows = [{"name": bucket, "throttledAt": format_time(NOW)} for bucket in buckets]
+        given = [{"namespace": "n", "name": one, "uid": one, "source": {"uri": f"{one}/"}} for one in buckets]
+        raw = {"metadata": {"name": "a"}, "spec": {"datasets": given}, "status": {"origins": rows}}
+        ledger.update(caches(NodeCache.model_validate(raw)), now)
         return ledger.slowdowns
 
     counts = [say(turn, NOW + 20 * turn) for turn in (0, 0, 1, 2, 3, 4)]

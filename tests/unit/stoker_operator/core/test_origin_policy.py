@@ -1,11 +1,12 @@
-"""What administrators say of object stores."""
+"""The administrator's policy for object stores."""
 
 import pytest
 from pydantic import ValidationError
 
-from stoker_api.dataset_source import Source
-from stoker_api.origin import origin_names
-from stoker_operator.core.origin_policy import Cap, OriginPolicy
+from stoker_api.datasets.dataset_source import Source
+from stoker_api.datasets.origin import origin_names
+from stoker_operator.core.origins.origin_policy import Cap, OriginPolicy
+from tests.support.present import present
 
 
 def test_caps_are_known_by_the_names_of_sources_however_they_are_written() -> None:
@@ -30,11 +31,7 @@ def test_caps_are_known_by_the_names_of_sources_however_they_are_written() -> No
     [
         ({"bucket": "archive"}, {"bucket": "archive", "price": {"perGB": 1}}, "s3://archive"),
         ({"endpoint": "https://Store.Example:443/"}, {"endpoint": "https://store.example"}, "https://store.example"),
-        (
-            {"endpoint": "http://e:80", "bucket": "b-1"},
-            {"endpoint": "http://e", "bucket": "b-1"},
-            "http://e/b-1",
-        ),
+        ({"endpoint": "http://e:80", "bucket": "b-1"}, {"endpoint": "http://e", "bucket": "b-1"}, "http://e/b-1"),
         ({}, {}, "s3://"),
     ],
 )
@@ -59,8 +56,7 @@ def test_a_price_is_the_buckets_else_its_endpoints_else_the_charts() -> None:
     policy = OriginPolicy.model_validate({"caps": rows, "price": {"perGB": 9, "perThousandRequests": 8}})
 
     def price(uri: str, endpoint: str | None) -> tuple[float, float]:
-        names = origin_names(Source(uri=uri, endpoint=endpoint))
-        assert names is not None
+        names = present(origin_names(Source(uri=uri, endpoint=endpoint)))
         return policy.price_of(names)
 
     assert price("s3://bbb/x", "https://e") == (1, 3)
@@ -87,7 +83,7 @@ def test_what_makes_no_sense_is_refused(wrong: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("rate", ["0", "0Gi", "100", "99k", "0.01M"])
 def test_a_cap_that_would_stop_everything_is_refused_with_what_to_write(rate: str) -> None:
-    with pytest.raises(ValidationError, match="would stop all that fetch: write for example 500Mi, or nothing"):
+    with pytest.raises(ValidationError, match="would stop all downloads: write for example 500Mi, or nothing"):
         OriginPolicy.model_validate({"total": {"bytesPerSecond": rate}})
 
 

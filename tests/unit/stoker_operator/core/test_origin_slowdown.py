@@ -1,7 +1,7 @@
-"""A bucket that asked for less, and how it is asked for more again."""
+"""A bucket that asked for a lower rate, and the rise after that."""
 
-from stoker_operator.core.origin_policy import NO_CAP, Cap
-from stoker_operator.core.origin_slowdown import CALM, Slowdown
+from stoker_operator.core.origins.origin_policy import CALM, NO_CAP, Cap, Slowdown
+from tests.support.present import present
 
 MEASURED = Cap(1000, 100_000)
 
@@ -38,8 +38,7 @@ def test_it_rises_by_a_tenth_after_each_calm_and_is_over_at_twice_the_rate() -> 
     while not slowdown.is_over(NO_CAP):
         now += CALM
         slowdown.rise(now)
-        bytes_ = slowdown.cap(NO_CAP).bytes_per_second
-        assert bytes_ is not None
+        bytes_ = present(slowdown.cap(NO_CAP).bytes_per_second)
         assert last < bytes_ <= 1.11 * last
         last = bytes_
 
@@ -52,7 +51,7 @@ def test_it_is_over_where_the_cap_itself_is_reached() -> None:
         now += CALM
         slowdown.rise(now)
 
-    assert slowdown.factor >= 2.0  # requests have no cap of their own
+    assert slowdown.factor >= 2.0  # requests have no cap here
     capped = Slowdown.begun(MEASURED, Cap(800, 50_000), 0.0)
     for step in range(1, 5):
         capped.rise(step * CALM)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from stoker_operator.core.placement_rules import foreign_claims, unweighed_rules
+from stoker_operator.core.views.placement_rules import foreign_claims, unweighed_rules
 
 REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}
 PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}

@@ -1,4 +1,4 @@
-"""What NodeCaches should say."""
+"""The specs of NodeCaches."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,24 +7,24 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from stoker_api.dataset import Dataset
-from stoker_api.dataset_source import Source
-from stoker_api.dataset_status import DatasetStatus
+from stoker_api.datasets.dataset import Dataset
+from stoker_api.datasets.dataset_status import DatasetStatus
 from stoker_api.meta import ObjectMeta
 from stoker_api.names import Reason
-from stoker_api.node_dataset import NodeDataset
-from stoker_api.nodecache import NodeCache, NodeCacheSpec, NodeDatasetStatus, NodePhase
-from stoker_operator.core.class_limits import ClassTerms
-from stoker_operator.core.dataset_decision import decide_datasets
-from stoker_operator.core.entry_room import MOST_SPEC, entry_size, fitting
-from stoker_operator.core.plan import NodeCacheWrite
-from stoker_operator.core.views import ClusterView, InvalidDataset, PodView
+from stoker_api.node_caches.node_dataset import NodeDataset
+from stoker_api.node_caches.node_dataset_status import NodeDatasetStatus, NodePhase
+from stoker_api.node_caches.nodecache import NodeCache, NodeCacheSpec
+from stoker_operator.core.classes.class_limits import ClassTerms
+from stoker_operator.core.plans.plan import NodeCacheWrite
+from stoker_operator.core.views.cluster import ClusterView, InvalidDataset, PodView
+from tests.support.present import present
 from tests.unit.stoker_operator.builders import (
-    NOW,
+    IMAGENET,
     ROOM,
     V1,
     V2,
     WARM_REQUEST,
+    decide_once,
     decided,
     entry,
     given,
@@ -33,6 +33,7 @@ from tests.unit.stoker_operator.builders import (
     make_dataset,
     make_holder,
     make_node,
+    make_user,
     make_view,
     mount,
     report,
@@ -46,12 +47,12 @@ def writes(*parts: Any) -> dict[str, NodeCacheWrite]:
 
 def test_a_node_with_a_sidecar_and_no_cache_gets_one_and_others_do_not() -> None:
     view = ClusterView(nodes={"a": make_node("a"), "b": make_node("b", sidecar_ready=False)})
-    made = decide_datasets(view, {}, NOW).nodes.writes
+    made = decide_once(view).nodes.writes
     assert [(write.node.name, write.create) for write in made] == [("a", True)]
 
 
 def make_new_cache(name: str, *found: NodeDatasetStatus, inventory: bool = True) -> NodeCache:
-    """Make a NodeCache that was just made, on a node that has this of earlier."""
+    """Make a NodeCache that was just created, on a node that has these from before."""
     cache = make_cache(name, *((None, row) for row in found))
     status = cache.status.model_copy(update={"inventory": inventory})
     return cache.model_copy(update={"spec": NodeCacheSpec(keep_unlisted=True), "status": status})
@@ -63,7 +64,7 @@ def found_row(dataset: Dataset, *versions: str) -> NodeDatasetStatus:
 
 def test_a_new_node_cache_has_nothing_cleaned_until_the_node_has_said_what_it_has() -> None:
     view = ClusterView(nodes={"a": make_node("a")})
-    (made,) = decide_datasets(view, {}, NOW).nodes.writes
+    (made,) = decide_once(view).nodes.writes
     silent = make_new_cache("a", inventory=False)
     assert made.spec.keep_unlisted
     assert writes(make_node("a"), silent) == {}
@@ -78,8 +79,7 @@ def test_what_a_node_came_back_with_is_in_its_plan() -> None:
 
 
 def test_a_node_that_came_back_is_the_replica_where_there_is_no_other() -> None:
-    dataset = listed(make_dataset())
-    wish = entry("a", dataset, make_node("a"), make_node("b"), make_new_cache("a", found_row(dataset, V1)))
+    wish = entry("a", IMAGENET, make_node("a"), make_node("b"), make_new_cache("a", found_row(IMAGENET, V1)))
     assert (wish.eager, wish.version) == (True, V1)
 
 
@@ -90,11 +90,10 @@ def test_what_a_full_node_came_back_with_stays_there() -> None:
 
 
 def test_what_a_node_came_back_with_stays_while_the_node_looks_at_it() -> None:
-    dataset = listed(make_dataset())
-    other = make_holder("b", dataset)
-    looking = report(dataset, 0, files=0, bytes=0, phase="Pending", retained=(V1,))
-    back = make_cache("a", (given(dataset, eager=False), looking))
-    assert entry("a", dataset, make_node("a"), make_node("b"), other, back).version == V1
+    other = make_holder("b", IMAGENET)
+    looking = report(IMAGENET, 0, files=0, bytes=0, phase="Pending", retained=(V1,))
+    back = make_cache("a", (given(IMAGENET, eager=False), looking))
+    assert entry("a", IMAGENET, make_node("a"), make_node("b"), other, back).version == V1
 
 
 def test_what_a_node_found_of_a_deleted_dataset_is_cleaned() -> None:
@@ -109,11 +108,11 @@ def test_what_was_found_of_a_dataset_that_does_not_parse_waits_for_it() -> None:
     invalid = InvalidDataset(meta, "spec.source is missing", DatasetStatus())
     view = make_view(make_node("a"), cache)
     broken = ClusterView(nodes=view.nodes, node_caches=view.node_caches, invalid_datasets={"vision/imagenet": invalid})
-    (write,) = decide_datasets(broken, {}, NOW).nodes.writes
+    (write,) = decide_once(broken).nodes.writes
     assert write.spec == NodeCacheSpec(keep=("uid-imagenet",))
     kept = cache.model_copy(update={"spec": write.spec})
     again = ClusterView(nodes=view.nodes, node_caches={"a": kept}, invalid_datasets=broken.invalid_datasets)
-    assert decide_datasets(again, {}, NOW).nodes.writes == ()
+    assert decide_once(again).nodes.writes == ()
 
 
 @for_all(
@@ -134,10 +133,9 @@ def test_nothing_that_a_node_found_of_a_living_dataset_is_cleaned(
 
 
 def test_nothing_is_written_when_nothing_differs() -> None:
-    dataset = listed(make_dataset())
-    settled = decided(dataset, make_node("a"), make_cache("a")).nodes.writes[0]
+    settled = decided(IMAGENET, make_node("a"), make_cache("a")).nodes.writes[0]
     cache = make_cache("a").model_copy(update={"spec": settled.spec})
-    assert writes(dataset, make_node("a"), cache) == {}
+    assert writes(IMAGENET, make_node("a"), cache) == {}
 
 
 def test_an_entry_whose_dataset_is_gone_is_taken_out() -> None:
@@ -146,12 +144,11 @@ def test_an_entry_whose_dataset_is_gone_is_taken_out() -> None:
 
 
 def test_a_dataset_that_no_longer_parses_stays_as_it_is_on_its_nodes() -> None:
-    dataset = listed(make_dataset())
-    view = make_view(make_node("a"), make_holder("a", dataset))
+    view = make_view(make_node("a"), make_holder("a", IMAGENET))
     meta = ObjectMeta(namespace="vision", name="imagenet", uid="uid-imagenet", generation=2)
     invalid = InvalidDataset(meta, "spec.source is missing", DatasetStatus())
-    broken = ClusterView(nodes=view.nodes, node_caches=view.node_caches, invalid_datasets={dataset.key: invalid})
-    assert decide_datasets(broken, {}, NOW).nodes.writes == ()
+    broken = ClusterView(nodes=view.nodes, node_caches=view.node_caches, invalid_datasets={IMAGENET.key: invalid})
+    assert decide_once(broken).nodes.writes == ()
 
 
 def test_only_the_lister_is_asked_to_list() -> None:
@@ -188,7 +185,7 @@ def test_other_nodes_fetch_the_manifest_from_nodes_that_have_it() -> None:
 
 
 def told_anew(hosts: tuple[str, ...], **row: Any) -> tuple[str, ...] | None:
-    """Return the manifest hosts that a node is told anew which knows some, where a, b and c have it; None: nothing."""
+    """Return the new manifest hosts for a node with ``hosts``, if a, b and c have the manifest. None: no change."""
     dataset = listed(make_dataset(cache={"replicas": "all"}))
     parts = (dataset, *map(make_node, "abcd"), *(make_holder(name, dataset) for name in "abc"))
     known = entry("d", *parts).model_copy(update={"manifest_hosts": hosts})
@@ -208,9 +205,16 @@ def test_who_waits_for_the_manifest_is_told_who_has_it_unless_two_that_it_knows_
 
 def test_an_address_that_leads_elsewhere_is_told_to_nobody() -> None:
     dataset = listed(make_dataset(cache={"replicas": 2}))
+    odd = make_node("a", address="169.254.169.254/latest?")
+    assert entry("b", dataset, odd, make_node("b"), make_holder("a", dataset)).manifest_hosts == ()
+
+
+def test_where_a_node_says_that_it_answers_is_told_to_nobody() -> None:
+    dataset = listed(make_dataset(cache={"replicas": 2}))
     held = make_holder("a", dataset)
-    held = held.model_copy(update={"status": held.status.model_copy(update={"address": "169.254.169.254/latest?"})})
-    assert entry("b", dataset, make_node("a"), make_node("b"), held).manifest_hosts == ()
+    held = held.model_copy(update={"status": held.status.model_copy(update={"address": "evil.example.com:443"})})
+    told = entry("b", dataset, make_node("a"), make_node("b"), held)
+    assert (told.manifest_hosts, told.peers) == (("a:8081",), ("a:8081",))
 
 
 def test_patterns_are_told_to_the_lister_alone() -> None:
@@ -221,18 +225,6 @@ def test_patterns_are_told_to_the_lister_alone() -> None:
     assert (told[False].include, told[False].exclude) == ((), ())
 
 
-def _long(uid: str, patterns: int) -> NodeDataset:
-    return NodeDataset(namespace="n", name=uid, uid=uid, source=Source(uri="s3://b/", include=("x" * 1000,) * patterns))
-
-
-def test_long_entries_stay_away_from_a_node_cache_that_has_no_room_for_all() -> None:
-    short = [_long(f"short-{number}", 0) for number in range(100)]
-    long = [_long(f"long-{number}", 200) for number in range(5)]
-    kept = fitting([*long, *short], None)
-    assert {one.uid for one in short} < {one.uid for one in kept} < {one.uid for one in [*short, *long]}
-    assert sum(map(entry_size, kept)) <= MOST_SPEC
-
-
 def test_a_dataset_for_which_a_node_cache_has_no_room_says_so() -> None:
     node, cache = make_node("a"), make_cache("a")
     patterns = [f"{number:x>63}" for number in range(100)]
@@ -240,14 +232,6 @@ def test_a_dataset_for_which_a_node_cache_has_no_room_says_so() -> None:
     left_out = decided(*crowd, node, cache).nodes.left_out
     assert 0 < len(left_out) < len(crowd)
     assert set(map(tuple, left_out.values())) == {("a",)}
-
-
-def test_an_entry_that_grew_too_long_stays_as_the_node_knows_it() -> None:
-    before = [_long(f"d-{number}", 100) for number in range(6)]
-    cache = NodeCache(metadata=ObjectMeta(name="a"), spec=NodeCacheSpec(datasets=tuple(before)))
-    grown = _long("d-0", 500)
-    kept = {one.uid: one for one in fitting([grown, *before[1:]], cache)}
-    assert kept == {one.uid: one for one in before}
 
 
 @pytest.mark.parametrize(
@@ -263,8 +247,8 @@ def test_an_entry_that_grew_too_long_stays_as_the_node_knows_it() -> None:
 )
 def test_the_warm_policy_says_when_bytes_are_fetched(policy: str, requested: bool, used: bool, eager: bool) -> None:
     dataset = listed(make_dataset(warm={"policy": policy}, annotations=WARM_REQUEST if requested else {}))
-    cache = make_cache("a", mounts=(mount(dataset),) if used else ())
-    assert entry("a", dataset, make_node("a"), cache).eager is eager
+    pods = (make_user(dataset, "a"),) if used else ()
+    assert entry("a", dataset, make_node("a"), make_cache("a", mounts=(mount(dataset),)), *pods).eager is eager
 
 
 def test_a_held_pod_makes_an_on_demand_dataset_warm_where_the_pod_could_go() -> None:
@@ -323,24 +307,23 @@ def test_a_deleted_and_unused_dataset_is_taken_from_every_node() -> None:
 
 
 def refused(reason: Reason, *, closed: bool = False, **entry: Any) -> NodeDataset | None:
-    """Return what a node is told to change of a Dataset that is not taken any more."""
-    dataset = listed(make_dataset())
-    view = make_view(make_node("a"), make_cache("a", (given(dataset, **entry), report(dataset))))
-    invalid = {dataset.key: InvalidDataset(dataset.metadata, "ask for another class", dataset.status, reason, closed)}
-    writes = decide_datasets(replace(view, invalid_datasets=invalid), {}, NOW).nodes.writes
+    """Return the changed plan entry of a Dataset that is no longer accepted."""
+    view = make_view(make_node("a"), make_cache("a", (given(IMAGENET, **entry), report(IMAGENET))))
+    invalid = {
+        IMAGENET.key: InvalidDataset(IMAGENET.metadata, "ask for another class", IMAGENET.status, reason, closed)
+    }
+    writes = decide_once(replace(view, invalid_datasets=invalid)).nodes.writes
     return writes[0].spec.datasets[0] if writes else None
 
 
 def test_without_its_class_a_dataset_keeps_its_bytes_and_no_privilege() -> None:
-    entry = refused(Reason.CLASS_NOT_FOUND, priority=100, pinned=True, listing_id="x", eager=True)
-    assert entry is not None
+    entry = present(refused(Reason.CLASS_NOT_FOUND, priority=100, pinned=True, listing_id="x", eager=True))
     assert (entry.version, entry.eager, entry.priority, entry.pinned, entry.listing_id) == (V1, False, 0, False, "")
     assert entry.refused == ""
 
 
 def test_whose_source_is_not_allowed_any_more_is_mounted_no_more() -> None:
-    entry = refused(Reason.NOT_ALLOWED_BY_CLASS, closed=True)
-    assert entry is not None
+    entry = present(refused(Reason.NOT_ALLOWED_BY_CLASS, closed=True))
     assert (entry.version, entry.refused) == (V1, "ask for another class")
 
 
@@ -349,7 +332,6 @@ def test_a_slip_in_a_spec_changes_nothing_on_nodes() -> None:
 
 
 def test_a_node_is_told_whether_its_own_credentials_may_be_used() -> None:
-    dataset = listed(make_dataset())
-    view = replace(make_view(dataset, make_node("a")), terms={dataset.key: ClassTerms(anonymous=True)})
-    [write] = decide_datasets(view, {}, NOW).nodes.writes
+    view = replace(make_view(IMAGENET, make_node("a")), terms={IMAGENET.key: ClassTerms(anonymous=True)})
+    [write] = decide_once(view).nodes.writes
     assert write.spec.datasets[0].anonymous

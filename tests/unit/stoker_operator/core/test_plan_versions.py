@@ -1,18 +1,18 @@
-"""Which other versions than the current one NodeCaches have nodes keep, and fetch."""
+"""Versions other than the current one that nodes keep or fetch."""
 
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from stoker_api.dataset import Dataset
-from stoker_api.nodecache import NodeCache
-from stoker_operator.core.dataset_decision import decide_datasets
-from stoker_operator.core.views import PodView
+from stoker_api.datasets.dataset import Dataset
+from stoker_api.node_caches.nodecache import NodeCache
+from stoker_operator.core.views.cluster import PodView
 from tests.unit.stoker_operator.builders import (
     NOW,
     V1,
     V2,
+    decide_once,
     entry,
     given,
     listed,
@@ -41,7 +41,7 @@ def test_the_version_that_a_node_has_is_retained_until_it_reports_the_new_one() 
 
 
 def following(uses: tuple[dict[str, Any], ...] = ()) -> tuple[Dataset, NodeCache]:
-    """Return vision/imagenet at V2, and node a that has V1 beside it, with these mounts."""
+    """Return vision/imagenet at V2, and node a with a retained V1 and these mounts."""
     dataset = listed(make_dataset(), V2)
     row = report(dataset, retained=(V1,))
     return dataset, make_cache("a", (given(dataset), row), mounts=uses)
@@ -78,7 +78,7 @@ def test_what_a_mounted_pod_reads_stays_and_is_fetched_no_further() -> None:
 def test_versions_that_no_node_has_are_neither_fetched_nor_told() -> None:
     dataset, cache = following()
     view = make_view(dataset, make_node("a"), cache, bound_pod("a", "3" * 64))
-    decision = decide_datasets(view, {}, NOW)
+    decision = decide_once(view)
     wish = next(one for write in decision.nodes.writes for one in write.spec.datasets)
     assert (wish.older, decision.status("vision/imagenet", "", (), NOW).versions_in_use) == ((), ())
 
@@ -89,7 +89,7 @@ def test_what_a_jobs_workers_read_stays_until_it_ends(phase: str | None, retaine
     rows = [{"namespace": "vision", "name": "imagenet", "version": V1}]
     job = training_job(status={"phase": phase, "datasets": rows})
     view = replace(make_view(dataset, make_node("a"), cache), training_jobs={job.key: job})
-    wish = next(one for write in decide_datasets(view, {}, NOW).nodes.writes for one in write.spec.datasets)
+    wish = next(one for write in decide_once(view).nodes.writes for one in write.spec.datasets)
     assert wish.retain == retained
 
 
@@ -99,7 +99,7 @@ def test_a_job_of_a_namespace_that_a_dataset_does_not_admit_keeps_none_of_its_ve
     job = training_job(status={"phase": "Running", "datasets": rows})
     stranger = job.model_copy(update={"metadata": job.metadata.model_copy(update={"namespace": "stranger"})})
     view = replace(make_view(dataset, make_node("a"), cache), training_jobs={stranger.key: stranger})
-    wish = next(one for write in decide_datasets(view, {}, NOW).nodes.writes for one in write.spec.datasets)
+    wish = next(one for write in decide_once(view).nodes.writes for one in write.spec.datasets)
     assert wish.retain == ()
 
 
@@ -107,7 +107,5 @@ def test_a_held_pods_version_is_fetched_where_it_may_go() -> None:
     dataset, cache = following()
     view = make_view(dataset, make_node("a"), make_node("b"), cache, bound_pod())
     wanted, versions = {"vision/imagenet": frozenset({"b"})}, {"vision/imagenet": {"b": frozenset({V1})}}
-    written = {
-        write.node.name: write.spec for write in decide_datasets(view, wanted, NOW, versions=versions).nodes.writes
-    }
+    written = {write.node.name: write.spec for write in decide_once(view, wanted, versions=versions).nodes.writes}
     assert [one.version for one in written["b"].datasets[0].older] == [V1]

@@ -1,29 +1,30 @@
-"""The status of a TuningProfile, from what nodes report and Datasets were told."""
+"""The status of a TuningProfile, from reports of nodes and statuses of Datasets."""
 
 from typing import Any
 
 from stoker_api.names import ConditionType, Reason
-from stoker_api.nodecache import NodeCache
-from stoker_api.tuning import NodeProfile, NodeRuleFigures, RuleFigures
-from stoker_api.tuningprofile import TuningProfileStatus
-from stoker_operator.core.conditions import find
-from stoker_operator.core.profile_status import (
+from stoker_api.node_caches.nodecache import NodeCache
+from stoker_api.profiles.tuning import NodeProfile, NodeRuleFigures, RuleFigures
+from stoker_api.profiles.tuningprofile import TuningProfileStatus
+from stoker_operator.core.status.profile_status import (
     ProfileUse,
     pause_before,
     profile_announcements,
     profile_uses,
     roll_up_profile,
 )
-from tests.unit.stoker_operator.builders import NOW, make_dataset
+from tests.unit.stoker_operator.builders import NOW, condition, make_dataset
 from tests.unit.stoker_operator.profiles import BAD, profile
 
 
 def cache(name: str, *profiles: NodeProfile, rules: tuple[NodeRuleFigures, ...] = ()) -> NodeCache:
-    status = {
-        "tuningProfiles": [row.wire() for row in profiles],
-        "tuning": [row.wire() for row in rules],
-    }
-    return NodeCache.model_validate({"metadata": {"name": name}, "status": status})
+    status = {"tuningProfiles": [row.wire() for row in profiles], "tuning": [row.wire() for row in rules]}
+    base = {"namespace": "n", "name": "d", "uid": "d", "source": {"uri": "s3://b/"}}
+    given = [
+        base | {"tuning": {"profile": one}}
+        for one in {row.profile for row in profiles} | {row.profile for row in rules}
+    ]
+    return NodeCache.model_validate({"metadata": {"name": name}, "spec": {"datasets": given}, "status": status})
 
 
 def rolled_up(use: ProfileUse | None = None, spec: Any = None, **fields: Any) -> TuningProfileStatus:
@@ -53,8 +54,7 @@ def test_nodes_that_are_behind_come_first_and_the_list_ends() -> None:
 
 def test_one_that_cannot_be_read_says_what_stays_in_force() -> None:
     status = rolled_up(spec=BAD, generation=3, acceptedGeneration=2, ruleCount=7)
-    accepted = find(status.conditions, ConditionType.ACCEPTED)
-    assert accepted is not None
+    accepted = condition(status, ConditionType.ACCEPTED)
     assert (accepted.status, accepted.reason) == ("False", Reason.PROFILE_INVALID)
     assert accepted.message.endswith("; generation 2 stays in force")
     assert (status.accepted_generation, status.rule_count) == (2, 7)

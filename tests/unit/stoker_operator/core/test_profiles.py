@@ -1,12 +1,12 @@
-"""TuningProfiles are read by the documents' own door: what is wrong is a sentence, and never an exception."""
+"""TuningProfiles use the parser of rule documents. Mistakes produce a message, never an exception."""
 
 import random
 from typing import Any
 
 import pytest
 
-from stoker_operator.core import profiles
-from stoker_operator.core.profiles import ProfileReader, builtin_templates, read_object
+from stoker_operator.core.classes import profiles
+from stoker_operator.core.classes.profiles import ProfileReader, builtin_templates, read_object
 from stoker_tuning.documents.builtin_documents import builtin_documents
 from tests.unit.stoker_operator.profiles import BAD, GOOD, raw_profile
 from tests.unit.stoker_tuning.documents.test_random_documents import Writer
@@ -19,7 +19,7 @@ def test_a_good_one_is_known_by_its_rules_and_templates() -> None:
 
 def test_a_wrong_word_is_told_with_its_path_and_the_one_that_is_meant() -> None:
     problem = read_object(raw_profile(spec=BAD)).problem
-    assert problem.startswith('spec.rules[0].actions[0].type: "prefech"')
+    assert problem.startswith('spec.rules[0].actions[0].type: unknown action "prefech"')
     assert "did you mean prefetch?" in problem
 
 
@@ -62,7 +62,7 @@ def test_the_documents_that_come_with_stoker_are_profiles() -> None:
     for document in builtin_documents():
         body = document.model_dump(mode="json", by_alias=True, exclude_defaults=True)
         if document.spec.hardware_profiles:
-            continue  # comparisons are written as text, and are kept as values
+            continue  # comparisons are text in documents, and values in memory
         assert read_object(body).problem == ""
 
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from stoker_api.trainingjob import Framework
-from stoker_operator.core.rendezvous import INDEX, environment, merge
+from stoker_api.jobs.trainingjob import Framework
+from stoker_operator.core.jobs.jobs import INDEX, environment, merge
 
 HOSTS = ["ddp-0.ddp.vision.svc", "ddp-1.ddp.vision.svc"]
 
@@ -27,10 +27,7 @@ def test_torchrun_gets_the_same_by_its_own_names() -> None:
 
 def test_tf_config_is_json_once_the_index_is_put_in() -> None:
     config = json.loads(values(Framework.TENSORFLOW)["TF_CONFIG"].replace(f"$({INDEX})", "1"))
-    assert config == {
-        "cluster": {"worker": [f"{host}:2222" for host in HOSTS]},
-        "task": {"type": "worker", "index": 1},
-    }
+    assert config == {"cluster": {"worker": [f"{host}:2222" for host in HOSTS]}, "task": {"type": "worker", "index": 1}}
 
 
 def test_jax_gets_coordinator_count_and_index() -> None:
@@ -47,7 +44,7 @@ def test_none_sets_nothing() -> None:
 
 @pytest.mark.parametrize("framework", [Framework.PYTORCH, Framework.TENSORFLOW, Framework.JAX])
 def test_the_index_comes_before_what_refers_to_it(framework: Framework) -> None:
-    # The kubelet expands $(X) only when X stands earlier in the list.
+    # The kubelet expands $(X) only if X is earlier in the list.
     first = environment(framework, HOSTS)[0]
     assert first["name"] == INDEX
     assert first["valueFrom"]["fieldRef"]["fieldPath"].endswith("['batch.kubernetes.io/job-completion-index']")

@@ -1,4 +1,4 @@
-"""Replicas as a share of the nodes: rounded up, steady while nodes come and go, within what a class allows."""
+"""Replicas as a share of the nodes: rounded up, steady while nodes join and leave, within the limits of the class."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,14 +7,20 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from stoker_api.dataset import Dataset
+from stoker_api.datasets.dataset import Dataset
 from stoker_api.names import ConditionType
-from stoker_operator.core.class_limits import Limited, apply_class
-from stoker_operator.core.conditions import find
-from stoker_operator.core.dataset_decision import decide_datasets
-from stoker_operator.core.node_roles import Placement
-from stoker_operator.core.replica_share import share_of, steady_share
-from tests.unit.stoker_operator.builders import NOW, decided, make_class, make_dataset, make_node, make_view
+from stoker_operator.core.classes.class_limits import Limited, apply_class, share_of, steady_share
+from stoker_operator.core.placement.node_roles import Placement
+from stoker_operator.core.views.conditions import find
+from tests.unit.stoker_operator.builders import (
+    NOW,
+    decide_once,
+    decided,
+    make_class,
+    make_dataset,
+    make_node,
+    make_view,
+)
 
 NODES = st.integers(0, 10_000)
 PERCENT = st.integers(1, 100).map(lambda number: f"{number}%")
@@ -52,7 +58,7 @@ def test_what_it_came_to_stays_while_nothing_changes(replicas: str, nodes: int, 
 def test_a_node_that_goes_and_comes_back_changes_nothing(replicas: str, nodes: int) -> None:
     before = steady_share(replicas, nodes, None)
     during = steady_share(replicas, nodes - 1, before)
-    assert during == before or before == nodes  # all of them cannot be what is not there
+    assert during == before or before == nodes  # a share that needs all nodes must shrink with them
     assert steady_share(replicas, nodes, during) == before
 
 
@@ -94,7 +100,7 @@ def test_a_class_bounds_what_it_comes_to_and_that_is_said() -> None:
     for count, desired, status in ((4, 2, None), (10, 2, "True")):
         nodes = [make_node(f"n{number}") for number in range(count)]
         view = replace(make_view(limited.dataset, *nodes), terms={KEY: limited.terms})
-        decision = decide_datasets(view, {}, NOW)
+        decision = decide_once(view)
         assert decision.plans[KEY].placement.desired == desired
         condition = find(decision.status(KEY, "", (), NOW).conditions, ConditionType.LIMITED)
         assert (condition and condition.status) == status

@@ -1,4 +1,4 @@
-"""What the webhook adds for a pod to report, and where it leaves that out."""
+"""What the webhook adds so that a pod can report, and when it adds nothing."""
 
 from typing import Any
 
@@ -6,9 +6,10 @@ import jsonpatch
 import pytest
 
 from stoker_api import names
-from stoker_operator.core.annotations import Refusal
-from stoker_operator.core.injection import decide_injection
-from stoker_operator.core.views import parse_pod
+from stoker_api.jobs.pod_annotations import Refusal
+from stoker_operator.core.pods.injection import decide_injection
+from stoker_operator.core.views.cluster import parse_pod
+from tests.support.cases import cases
 from tests.unit.stoker_operator.core.test_injection import CATALOG, NAMESPACE, V2, make_pod
 
 ATTRIBUTES = {"dataset": "imagenet", "datasetNamespace": NAMESPACE, "version": V2, "report": "true"}
@@ -60,15 +61,22 @@ def test_without_the_chart_s_word_nothing_is_added() -> None:
     assert "stoker-report" not in str(patch)
 
 
-@pytest.mark.parametrize("word", ["false", " False "])
-def test_an_annotation_leaves_a_pod_out(word: str) -> None:
-    pod = make_pod()
-    pod["metadata"]["annotations"][names.ANNOTATION_REPORT] = word
+def annotated(name: str, value: str, **spec: Any) -> dict[str, Any]:
+    pod = make_pod(**spec)
+    pod["metadata"]["annotations"][name] = value
+    return pod
+
+
+@cases(
+    "pod",
+    by_an_annotation=annotated(names.ANNOTATION_REPORT, "false"),
+    by_an_annotation_in_other_letters=annotated(names.ANNOTATION_REPORT, " False "),
+    for_its_user_namespace=make_pod(hostUsers=False),
+    for_a_dataset_at_that_place=make_pod("imagenet:/run/stoker"),
+    for_a_volume_of_that_name=make_pod(volumes=[{"name": "stoker-report", "emptyDir": {}}]),
+)
+def test_a_pod_is_left_out(pod: dict[str, Any]) -> None:
     assert not reports(pod)
-
-
-def test_a_pod_with_a_user_namespace_is_left_out() -> None:
-    assert not reports(make_pod(hostUsers=False))
 
 
 @pytest.mark.parametrize("path", ["/run/stoker", "/run", "/var/run/", "/run/stoker/inner", "/var/run/stoker"])
@@ -82,23 +90,13 @@ def test_a_pod_without_any_place_gets_no_volume() -> None:
     assert "stoker-report" not in str(injected(make_pod(containers=[at("/run")])))
 
 
-def test_a_dataset_at_that_place_is_what_the_pod_gets() -> None:
-    assert not reports(make_pod("imagenet:/run/stoker"))
-
-
-def test_a_volume_of_that_name_is_left_alone() -> None:
-    pod = make_pod(volumes=[{"name": "stoker-report", "emptyDir": {}}])
-    assert not reports(pod)
-
-
 def test_a_variable_that_the_pod_sets_stays() -> None:
     mine = {"name": "STOKER_REPORT_SOCKET", "value": "/mine"}
     assert injected(make_pod(containers=[container(env=[mine])]))["spec"]["containers"][0]["env"] == [mine]
 
 
 def test_it_goes_into_the_containers_that_are_named_alone() -> None:
-    pod = make_pod(containers=[{"name": "a"}, {"name": "b"}])
-    pod["metadata"]["annotations"][names.ANNOTATION_CONTAINERS] = "b"
+    pod = annotated(names.ANNOTATION_CONTAINERS, "b", containers=[{"name": "a"}, {"name": "b"}])
     assert (reports(pod, 0), reports(pod, 1)) == (False, True)
 
 

@@ -1,11 +1,11 @@
-"""How often nodes report, by how many there are."""
+"""The reporting interval of nodes depends on their number."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_api.nodecache import MOST_REPORT_SECONDS, REPORT_SECONDS
-from stoker_operator.core.report_pace import REPORTS_A_SECOND, report_seconds, report_step
+from stoker_api.node_caches.nodecache import MOST_REPORT_SECONDS, REPORT_SECONDS
+from stoker_operator.core.plans.report_pace import REPORTS_A_SECOND, report_seconds, report_step
 
 SIZES = st.integers(0, 50_000)
 

@@ -1,9 +1,9 @@
-"""Amounts of resources: how many pods have room in one, and which of two is more of anything."""
+"""Amounts of resources: how many pods fit, and which of two amounts is larger."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_operator.core.resources import Resources
+from stoker_operator.core.views.resources import Resources
 
 AMOUNTS = st.builds(
     Resources,

@@ -1,4 +1,4 @@
-"""What the webhook passes on of a pod's sampling, and what it refuses."""
+"""The parts of a pod's sampling that the webhook forwards, and those that it rejects."""
 
 import json
 from typing import Any
@@ -7,12 +7,13 @@ import jsonpatch
 import pytest
 
 from stoker_api import names
-from stoker_api.node_workload import NodeWorkload
-from stoker_api.sampling import Sampling
-from stoker_operator.core.annotations import Refusal
-from stoker_operator.core.injection import decide_injection
-from stoker_operator.core.job_order import order_verdict
-from stoker_operator.core.jobs import make_job
+from stoker_api.jobs.pod_annotations import Refusal
+from stoker_api.jobs.sampling import Sampling
+from stoker_api.node_caches.node_workload import NodeWorkload
+from stoker_operator.core.jobs.job_status import order_verdict
+from stoker_operator.core.jobs.jobs import make_job
+from stoker_operator.core.pods.injection import decide_injection
+from tests.support.cases import cases
 from tests.unit.stoker_operator.core.test_injection import CATALOG, NAMESPACE, make_pod
 from tests.unit.stoker_operator.training import training_job
 
@@ -44,16 +45,15 @@ def test_a_pod_that_says_nothing_has_no_order() -> None:
     assert attribute(make_pod()) is None
 
 
-def test_what_is_wrong_is_refused_with_a_sentence() -> None:
-    refusal = decide_injection(sampled(**{names.ANNOTATION_SAMPLING: "{"}), NAMESPACE, CATALOG)
+@cases(
+    "text, words",
+    what_is_no_document=("{", "stoker.dev/sampling is wrong"),
+    a_dataset_that_the_pod_does_not_have=('{"dataset": "other"}', "the Dataset 'other', which the pod does not have"),
+)
+def test_a_wrong_sampling_is_refused(text: str, words: str) -> None:
+    refusal = decide_injection(sampled(**{names.ANNOTATION_SAMPLING: text}), NAMESPACE, CATALOG)
     assert isinstance(refusal, Refusal)
-    assert "stoker.dev/sampling is wrong" in refusal.sentence
-
-
-def test_a_dataset_that_the_pod_does_not_have_is_refused() -> None:
-    refusal = decide_injection(sampled(**{names.ANNOTATION_SAMPLING: '{"dataset": "other"}'}), NAMESPACE, CATALOG)
-    assert isinstance(refusal, Refusal)
-    assert "the Dataset 'other', which the pod does not have" in refusal.sentence
+    assert words in refusal.sentence
 
 
 def test_a_trainingjobs_workers_say_their_sampling() -> None:

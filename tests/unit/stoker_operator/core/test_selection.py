@@ -1,4 +1,4 @@
-"""Which changes of a Dataset make another listing, and which do not."""
+"""Changes of a Dataset that need another listing, and changes that do not."""
 
 import hashlib
 import json
@@ -9,8 +9,8 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from stoker_api import names
-from stoker_api.dataset import Dataset
-from stoker_operator.core.selection import fingerprint, first_fingerprint, is_fingerprint
+from stoker_api.datasets.dataset import Dataset
+from stoker_operator.core.plans.listing import fingerprint, first_fingerprint, is_fingerprint
 from tests.unit.stoker_operator.builders import make_dataset
 
 PATTERNS = st.lists(st.sampled_from(["a/**", "*.jpg", "b?", "**/c"]), max_size=4)

@@ -1,12 +1,12 @@
-"""A node that falls silent for a moment does not have its data fetched a second time elsewhere."""
+"""A node that is silent for a moment does not cause a second download of its data on another node."""
 
 from dataclasses import replace
 
 import pytest
 
-from stoker_operator.core.feasible_nodes import SILENCE
-from stoker_operator.core.release_decisions import Outcome
-from stoker_operator.core.views import NodeView, Taint
+from stoker_operator.core.gating.releases import Outcome
+from stoker_operator.core.views.cluster import NodeView, Taint
+from stoker_operator.core.views.node_states import SILENCE
 from tests.unit.stoker_operator.clusters import cluster, dataset, held, holding, node
 from tests.unit.stoker_operator.releases import decide_releases
 
@@ -26,7 +26,7 @@ SILENT = pytest.mark.parametrize(
 
 
 def decided(silent: NodeView, now: float, other: float = 0.0) -> Outcome:
-    """Decide about a pod whose data is at 80 % on the silent node, and at a share on another."""
+    """Decide about a pod whose data is at 80 % on the silent node, and partly on another."""
     return decide_releases(cluster(dataset(), silent, node("b"), holding("a", 0.8), holding("b", other), held()), now)
 
 

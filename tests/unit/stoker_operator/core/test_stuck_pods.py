@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from stoker_operator.core.affinity import require_nodes
-from stoker_operator.core.stuck_pods import STUCK_SECONDS, find_stuck
-from stoker_operator.core.views import PodView
+from stoker_operator.core.fitting.affinity import require_nodes
+from stoker_operator.core.gating.notices import STUCK_SECONDS, find_stuck
+from stoker_operator.core.views.cluster import PodView
 from tests.unit.stoker_operator.clusters import held, node
 
 SINCE = 2000.0

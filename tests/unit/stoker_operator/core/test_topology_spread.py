@@ -1,4 +1,4 @@
-"""Replicas spread over zones: where new ones go, and which one goes when there are too many."""
+"""Topology spread of replicas: zones for new replicas, and the choice of surplus replicas."""
 
 from collections import Counter
 from typing import Any
@@ -6,10 +6,10 @@ from typing import Any
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from stoker_api.dataset import Dataset
-from stoker_operator.core.node_roles import Placement, Role
-from stoker_operator.core.topology_spreading import NO_DOMAIN, Candidates, TopologySpreading
-from stoker_operator.core.views import NodeView, PodView
+from stoker_api.datasets.dataset import Dataset
+from stoker_operator.core.placement.node_roles import Placement, Role
+from stoker_operator.core.placement.topology_spreading import NO_DOMAIN, Candidates, TopologySpreading
+from stoker_operator.core.views.cluster import NodeView, PodView
 from tests.unit.stoker_operator.builders import (
     SIZE,
     decided,
@@ -18,6 +18,7 @@ from tests.unit.stoker_operator.builders import (
     make_dataset,
     make_holder,
     make_node,
+    make_user,
     mount,
 )
 
@@ -44,7 +45,7 @@ def zones(placement: Placement) -> Counter[str]:
 
 
 def chosen(zones_of: list[str], most: int, skew: int, *, strict: bool) -> Counter[str]:
-    """Choose among nodes, given by their zones, of which nobody has anything."""
+    """Choose among nodes, given by their zones. No node has any data."""
     nodes = {str(number): zone for number, zone in enumerate(zones_of)}
     by_zone = {zone: [name for name in nodes if nodes[name] == zone] for zone in zones_of}
     counts = {zone: 0 for zone in by_zone if zone != NO_DOMAIN}
@@ -112,7 +113,7 @@ def test_a_node_without_the_label_is_the_last_choice_or_none() -> None:
 def test_nodes_where_pods_use_it_come_first_within_their_zone() -> None:
     dataset = spread(2)
     users = [make_cache(name, mounts=(mount(dataset, name),)) for name in ("a2", "a3")]
-    pods = [PodView("vision", name, node=name) for name in ("a2", "a3")]
+    pods = [make_user(dataset, name, name) for name in ("a2", "a3")]
     nodes = [node(name) for name in ("a1", "a2", "a3", "b1")]
     roles = placed(dataset, *nodes, *users, *pods).roles
     assert roles == {"a2": Role.REPLICA, "a3": Role.USER, "b1": Role.REPLICA}

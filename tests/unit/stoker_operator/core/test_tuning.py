@@ -1,14 +1,21 @@
-"""What applies of tuning: the Dataset's choice, a TrainingJob's before it, what the class allows, what is missing."""
+"""Effective tuning: the choice of the Dataset or its TrainingJob, limits of the class, and missing profiles."""
 
 from typing import Any
 
 import pytest
 
 from stoker_api.names import Reason
-from stoker_api.tuning import NodeTuning, Tuning, TuningLimits
-from stoker_operator.core.tuning import ClusterTuning, decide_tuning, first_job, job_verdict, of_job
-from stoker_operator.core.tuning_limits import limit_tuning
+from stoker_api.profiles.tuning import NodeTuning, Tuning, TuningLimits
+from stoker_operator.core.classes.tuning import (
+    ClusterTuning,
+    decide_tuning,
+    first_job,
+    job_verdict,
+    limit_tuning,
+    of_job,
+)
 from stoker_tuning.vocabulary import OptimizationLevel
+from tests.support.present import present
 from tests.unit.stoker_operator.clusters import dataset
 from tests.unit.stoker_operator.profiles import BAD, profile
 from tests.unit.stoker_operator.training import training_job
@@ -53,7 +60,7 @@ def test_names_are_told_and_nothing_else() -> None:
     ("asked", "reason", "words"),
     [
         ({"profile": "fats"}, Reason.PROFILE_NOT_FOUND, "there are: broken, fast"),
-        ({"profile": "broken"}, Reason.PROFILE_INVALID, "nodes keep the last state"),
+        ({"profile": "broken"}, Reason.PROFILE_INVALID, "nodes keep its last readable state"),
         ({"template": "data_pipelin"}, Reason.TEMPLATE_NOT_FOUND, "did you mean data_pipeline?"),
         ({"profile": "fast", "template": "mien"}, Reason.TEMPLATE_NOT_FOUND, "did you mean mine?"),
     ],
@@ -95,8 +102,8 @@ def test_a_class_cuts_the_level_and_the_profile() -> None:
     found = limit_tuning(tuning(profile="fast", template="mine", level="Maximum"), "tenants", limits)
     assert found.tuning == Tuning(level=OptimizationLevel.BALANCED)
     assert found.sentences == (
-        "tuning.profile fast is not followed: DatasetClass tenants allows team-*",
-        "tuning.level Maximum is taken as Balanced: DatasetClass tenants allows Balanced at most",
+        "tuning.profile fast is ignored: DatasetClass tenants allows team-*",
+        "tuning.level Maximum is changed to Balanced: DatasetClass tenants allows Balanced at most",
     )
 
 
@@ -155,6 +162,5 @@ def test_a_job_is_told_why_its_choice_does_not_count(
     datasets: list[dict[str, str]], limits: TuningLimits, reason: Reason
 ) -> None:
     job = training_job(tuning={"profile": "nix"}, datasets=datasets)
-    verdict = job_verdict(job, {}, {"vision/a": ("tenants", limits)}, CLUSTER)
-    assert verdict is not None
+    verdict = present(job_verdict(job, {}, {"vision/a": ("tenants", limits)}, CLUSTER))
     assert verdict[:2] == (False, reason)

@@ -1,27 +1,29 @@
-"""What nodes are told of tuning, and what Datasets and TrainingJobs say of it."""
+"""Tuning in the plans of nodes, and in the statuses of Datasets and TrainingJobs."""
 
 from dataclasses import replace
 from typing import Any
 
 from stoker_api import names
-from stoker_api.dataset import Dataset
-from stoker_api.dataset_status import DatasetStatus
+from stoker_api.datasets.dataset import Dataset
+from stoker_api.datasets.dataset_status import DatasetStatus
+from stoker_api.jobs.trainingjob import TrainingJob
 from stoker_api.meta import Condition
 from stoker_api.names import ConditionType, Reason
-from stoker_api.nodecache import NodeCache
-from stoker_api.trainingjob import TrainingJob
-from stoker_api.tuning import NodeTuning
-from stoker_operator.core.admission import AdmissionMemory
-from stoker_operator.core.conditions import find
-from stoker_operator.core.dataset_decision import Decision, decide_datasets
-from stoker_operator.core.dataset_transitions import dataset_announcements
-from stoker_operator.core.job_facts import gather
-from stoker_operator.core.job_status import roll_up_job
-from stoker_operator.core.tuning import ClusterTuning
-from stoker_operator.core.views import ClusterView, PodView
-from stoker_operator.core.warmth import WarmthIndex
+from stoker_api.node_caches.nodecache import NodeCache
+from stoker_api.profiles.tuning import NodeTuning
+from stoker_operator.core.classes.tuning import ClusterTuning
+from stoker_operator.core.fitting.warmth import WarmthIndex
+from stoker_operator.core.incremental.dataset_decision import Decision
+from stoker_operator.core.jobs.job_facts import gather
+from stoker_operator.core.jobs.job_status import roll_up_job
+from stoker_operator.core.plans.admission import AdmissionMemory
+from stoker_operator.core.status.dataset_transitions import dataset_announcements
+from stoker_operator.core.views.cluster import ClusterView, PodView
+from stoker_operator.core.views.conditions import find
 from tests.unit.stoker_operator.builders import (
     NOW,
+    condition,
+    decide_once,
     given,
     listed,
     make_cache,
@@ -48,7 +50,7 @@ def worker(job: str = "ddp", namespace: str = "vision") -> PodView:
 
 
 def caches(one: Dataset, namespace: str = "vision") -> tuple[NodeCache, NodeCache]:
-    """Return two nodes that hold a Dataset; a worker has it mounted on the first."""
+    """Return two nodes that hold a Dataset. A worker has it mounted on the first."""
     row = (given(one), report(one))
     mounted = mount(one, "w") | {"podNamespace": namespace}
     return make_cache("a", row, mounts=(mounted,)), make_cache("b", row)
@@ -61,11 +63,11 @@ def view(one: Dataset, *jobs: TrainingJob, pod: PodView | None = None, cluster: 
 
 
 def decided(seen: ClusterView) -> Decision:
-    return decide_datasets(seen, {}, NOW)
+    return decide_once(seen)
 
 
 def told(seen: ClusterView) -> dict[str, NodeTuning]:
-    """Return what each node is told."""
+    """Return the tuning in each node's plan."""
     return {write.node.name: write.spec.datasets[0].tuning for write in decided(seen).nodes.writes}
 
 
@@ -112,7 +114,7 @@ def test_a_job_of_another_namespace_moves_nothing() -> None:
 
 
 def with_class(one: Dataset, **limits: Any) -> ClusterView:
-    """Return the view of a Dataset as a class lets it be."""
+    """Return the view of a Dataset after its class applies."""
     found = make_class(default=True, tuning=limits)
     admitted = AdmissionMemory().admit_all({one.key: one}, {"tenants": found})
     seen = view(admitted.datasets[one.key], training_job(tuning={"level": "Maximum", "profile": "fast"}))
@@ -122,9 +124,10 @@ def with_class(one: Dataset, **limits: Any) -> ClusterView:
 def test_a_class_limits_datasets_and_jobs() -> None:
     seen = with_class(dataset(tuning={"level": "Maximum"}), maxLevel="Balanced", profiles=["team-*"])
     assert {(one.level, one.most_level, one.profile) for one in told(seen).values()} == {("Balanced", "Balanced", "")}
-    limited = find(status(seen).conditions, ConditionType.LIMITED)
-    assert limited is not None
-    assert "tuning.level Maximum is taken as Balanced: DatasetClass tenants allows Balanced at most" in limited.message
+    limited = condition(status(seen), ConditionType.LIMITED)
+    assert (
+        "tuning.level Maximum is changed to Balanced: DatasetClass tenants allows Balanced at most" in limited.message
+    )
 
 
 def test_a_class_without_tuning_turns_it_off_for_jobs_too() -> None:
@@ -139,8 +142,7 @@ def test_the_cluster_is_turned_off() -> None:
 def test_an_unknown_profile_is_told_and_stops_nothing() -> None:
     now = status(view(dataset(tuning={"profile": "nix"})))
     assert tuned(now.conditions) == ("False", Reason.PROFILE_NOT_FOUND)
-    ready = find(now.conditions, ConditionType.READY)
-    assert ready is not None
+    ready = condition(now, ConditionType.READY)
     assert ready.status == "True"
     assert [one.reason for one in dataset_announcements(dataset().status, now)].count(Reason.PROFILE_NOT_FOUND) == 1
 

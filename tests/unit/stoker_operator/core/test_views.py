@@ -7,27 +7,39 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_api import names
-from stoker_operator.core.resources import Resources, parse_resources, pod_requests
-from stoker_operator.core.views import COMPONENT_LABEL, SIDECAR_COMPONENT, Owner, Taint, parse_node, parse_pod
+from stoker_operator.core.views.cluster import COMPONENT_LABEL, SIDECAR_COMPONENT, Owner, Taint, parse_node, parse_pod
+from stoker_operator.core.views.resources import Resources, parse_resources, pod_requests
+from tests.support.cases import cases
 
 
 def container(cpu: str, **more: Any) -> dict[str, Any]:
     return {"name": "c", "resources": {"requests": {"cpu": cpu}}} | more
 
 
-def test_a_pod_asks_for_its_containers_or_its_largest_init_container() -> None:
-    spec = {"initContainers": [container("3")], "containers": [container("1"), container("1")]}
-    assert pod_requests(spec).cpu_milli == 3000
+GPU = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"nvidia.com/gpu": 1}}
 
 
-def test_a_sidecar_container_counts_beside_the_others() -> None:
-    spec = {"initContainers": [container("1", restartPolicy="Always"), container("2")], "containers": [container("1")]}
-    assert pod_requests(spec).cpu_milli == 3000
-
-
-def test_a_limit_counts_where_there_is_no_request_and_overhead_is_added() -> None:
-    spec = {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "2", "cpu": "1"}}}], "overhead": {"cpu": "250m"}}
-    assert pod_requests(spec) == Resources(cpu_milli=1250, pods=1, extended={"nvidia.com/gpu": 2})
+@cases(
+    "spec, requests",
+    its_largest_init_container=(
+        {"initContainers": [container("3")], "containers": [container("1"), container("1")]},
+        Resources(cpu_milli=3000, pods=1),
+    ),
+    its_sidecar_containers_beside_the_others=(
+        {"initContainers": [container("1", restartPolicy="Always"), container("2")], "containers": [container("1")]},
+        Resources(cpu_milli=3000, pods=1),
+    ),
+    a_limit_where_there_is_no_request_and_overhead=(
+        {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "2", "cpu": "1"}}}], "overhead": {"cpu": "250m"}},
+        Resources(cpu_milli=1250, pods=1, extended={"nvidia.com/gpu": 2}),
+    ),
+    the_pod_as_a_whole_in_place_of_its_containers=(
+        {"containers": [{"resources": GPU}], "resources": {"requests": {"cpu": "3"}}, "overhead": {"cpu": "250m"}},
+        Resources(cpu_milli=3250, memory=2**30, pods=1, extended={"nvidia.com/gpu": 1}),
+    ),
+)
+def test_a_pod_asks_for(spec: dict[str, Any], requests: Resources) -> None:
+    assert pod_requests(spec) == requests
 
 
 def test_only_what_is_asked_for_is_compared() -> None:
@@ -60,16 +72,11 @@ def test_a_node_is_read() -> None:
     assert node.allocatable == parse_resources({"cpu": 4, "memory": 2**33}, pods=110)
 
 
-def test_a_silent_node_tells_since_when() -> None:
-    condition = {"type": "Ready", "status": "Unknown", "lastTransitionTime": "1970-01-01T00:01:00Z"}
+@pytest.mark.parametrize(("status", "times"), [("Unknown", (False, 0.0, 60.0)), ("True", (True, 60.0, 0.0))])
+def test_a_node_tells_since_when_it_is_ready_or_silent(status: str, times: tuple[bool, float, float]) -> None:
+    condition = {"type": "Ready", "status": status, "lastTransitionTime": "1970-01-01T00:01:00Z"}
     node = parse_node({"metadata": {"name": "n"}, "status": {"conditions": [condition]}})
-    assert (node.ready, node.not_ready_since) == (False, 60.0)
-
-
-def test_a_ready_node_tells_since_when() -> None:
-    condition = {"type": "Ready", "status": "True", "lastTransitionTime": "1970-01-01T00:01:00Z"}
-    node = parse_node({"metadata": {"name": "n"}, "status": {"conditions": [condition]}})
-    assert (node.ready, node.ready_since, node.not_ready_since) == (True, 60.0, 0.0)
+    assert (node.ready, node.ready_since, node.not_ready_since) == times
 
 
 def test_a_silent_sidecar_tells_since_when_and_no_other_pod_does() -> None:
@@ -116,12 +123,6 @@ def test_of_other_pods_only_what_capacity_needs_is_kept() -> None:
     assert (pod.requests.cpu_milli, pod.uses_data) == (1000, True)
 
 
-def test_what_a_pod_asks_for_as_a_whole_counts_in_place_of_its_containers() -> None:
-    container = {"resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"nvidia.com/gpu": 1}}}
-    spec = {"containers": [container], "resources": {"requests": {"cpu": "3"}}, "overhead": {"cpu": "250m"}}
-    assert pod_requests(spec) == Resources(cpu_milli=3250, memory=2**30, pods=1, extended={"nvidia.com/gpu": 1})
-
-
 def test_the_schedulers_refusal_is_kept() -> None:
     raw = managed_pod()
     refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
@@ -160,3 +161,25 @@ def test_the_version_that_a_volume_names_is_read(written: str, versions: dict[st
         "spec": {"containers": [], "volumes": [{"name": "v", "csi": csi}]},
     }
     assert parse_pod(raw).versions == versions
+
+
+@pytest.mark.parametrize(
+    ("status", "ports", "address"),
+    [
+        (
+            {"podIP": "10.0.0.7"},
+            [{"name": "http", "containerPort": 8081}, {"name": "peers", "containerPort": 9}],
+            "10.0.0.7:9",
+        ),
+        ({"podIP": "fd00::7", "podIPs": [{"ip": "fd00::7"}, {"ip": "10.0.0.7"}]}, [], "[fd00::7]:8082"),
+        ({}, [], ""),
+    ],
+    ids=["declared port", "IPv6 and no port", "no address yet"],
+)
+def test_where_a_sidecar_answers_is_its_pods_address(status: Any, ports: Any, address: str) -> None:
+    owner = {"kind": "DaemonSet", "name": "stoker-sidecar", "uid": "u", "controller": True}
+    labels = {"app.kubernetes.io/component": "sidecar"}
+    meta = {"name": "s", "namespace": "stoker", "labels": labels, "ownerReferences": [owner]}
+    raw = {"metadata": meta, "spec": {"containers": [{"name": "sidecar", "ports": ports}]}, "status": status}
+    assert parse_pod(raw).address == address
+    assert parse_pod(raw | {"metadata": {"name": "p", "namespace": "team"}}).address == ""

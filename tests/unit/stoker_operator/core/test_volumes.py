@@ -1,9 +1,9 @@
-"""Names and shapes of what is made beside a Dataset: volume and claim."""
+"""Names and shapes of the volume and claim of a Dataset."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker_operator.core.volumes import (
+from stoker_operator.core.plans.volumes import (
     is_ours,
     labels_for,
     persistent_volume,
@@ -16,6 +16,7 @@ _LABEL = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True)
 _NAME = st.from_regex(r"[a-z0-9]([-a-z0-9.]{0,250}[a-z0-9])?", fullmatch=True)
 
 
+@settings(max_examples=40)
 @given(_LABEL, _NAME)
 def test_volume_names_are_valid(namespace: str, name: str) -> None:
     made = persistent_volume_name(namespace, name)

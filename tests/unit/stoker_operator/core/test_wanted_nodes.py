@@ -1,12 +1,12 @@
-"""Data that is warm nowhere within reach is wanted on other nodes for each choice of Datasets, and stays there."""
+"""If no reachable node is warm, each set of Datasets is wanted on different nodes, and stays there."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import pytest
 
-from stoker_operator.core.resources import Resources
-from stoker_operator.core.views import NodeView, PodView
+from stoker_operator.core.views.cluster import NodeView, PodView
+from stoker_operator.core.views.resources import Resources
 from tests.unit.stoker_operator.clusters import cluster, dataset, held, holding, node
 from tests.unit.stoker_operator.releases import NOW, decide_releases, decided_by, filled
 
@@ -16,13 +16,13 @@ EVEN = len(SETS) / len(NODES)
 
 
 def full(name: str) -> tuple[NodeView, PodView]:
-    """Make a node that a pod of others fills."""
+    """Make a node that another tenant's pod fills."""
     running = PodView("other", f"on-{name}", uid=f"on-{name}", node=name, requests=Resources(cpu_milli=4000, pods=1))
     return node(name), running
 
 
 def asked(nodes: Sequence[NodeView | PodView], sets: Sequence[str] = SETS) -> Mapping[str, frozenset[str]]:
-    """Return where data is wanted when a pod is held for each of the Datasets, by their keys."""
+    """Return the wanted nodes by key of the Dataset, with one gated pod per Dataset."""
     waiting = [part for name in sets for part in (dataset(name), held(f"for-{name}", datasets=f"{name}:/data"))]
     return decide_releases(cluster(*nodes, *waiting), NOW).wanted.nodes
 

@@ -1,20 +1,21 @@
-"""What becomes of a Dataset of which a file of its own lists what is to be warm: plan, figures, conditions."""
+"""A Dataset with a warm list in one of its files: plan, figures and conditions."""
 
 from typing import Any
 
 import pytest
 
-from stoker_api.dataset import Dataset
-from stoker_api.dataset_status import DatasetStatus, Phase
+from stoker_api.datasets.dataset import Dataset
+from stoker_api.datasets.dataset_status import DatasetStatus, Phase
+from stoker_api.datasets.warm_paths import WarmPathsStatus, digest_as_paths, paths_digest, told_as_list
 from stoker_api.names import ConditionType, Reason
-from stoker_api.nodecache import NodeCache, NodeError, NodePhase
-from stoker_api.warm_paths import WarmPathsStatus, digest_as_paths, paths_digest, told_as_list
-from stoker_operator.core.conditions import find
-from stoker_operator.core.dataset_size import size_on_node
-from stoker_operator.core.warmth import WarmthIndex
+from stoker_api.node_caches.node_dataset_status import NodeError, NodePhase
+from stoker_api.node_caches.nodecache import NodeCache
+from stoker_operator.core.fitting.warmth import WarmthIndex
+from stoker_operator.core.placement.node_promises import size_on_node
 from tests.unit.stoker_operator.builders import (
     NOW,
     SIZE,
+    condition,
     decided,
     given,
     listed,
@@ -50,8 +51,7 @@ def _status(dataset: Dataset, part: WarmPathsStatus | None, phase: NodePhase, **
 
 
 def _said(status: DatasetStatus, kind: ConditionType) -> tuple[str, str, str]:
-    found = find(status.conditions, kind)
-    assert found is not None
+    found = condition(status, kind)
     return found.status, found.reason, found.message
 
 
@@ -63,11 +63,11 @@ def test_nodes_are_told_the_name_of_the_list_alone() -> None:
 def test_it_is_ready_when_what_the_list_names_is_there() -> None:
     status = _status(_dataset(), _part(), NodePhase.PATHS_WARM)
     assert (status.phase, status.cached_percent, status.warm_nodes) == (Phase.READY, "100%", "1/1")
-    assert "of what warm.list names" in _said(status, ConditionType.WARM)[2]
+    assert "of the files in warm.list" in _said(status, ConditionType.WARM)[2]
     assert _said(status, ConditionType.PATHS_FOUND) == (
         "True",
         Reason.PATHS_FOUND,
-        "every line of warm.list names something",
+        "every line of warm.list matches files",
     )
 
 
@@ -75,14 +75,14 @@ def test_lines_that_name_nothing_are_counted_in_a_condition() -> None:
     status = _status(_dataset(), _part(unmatched=9, unmatched_paths=("a", "b", "c")), NodePhase.PATHS_WARM)
     said = _said(status, ConditionType.PATHS_FOUND)
     assert said[:2] == ("False", Reason.PATH_NOT_FOUND)
-    assert said[2].startswith("warm.list: 'a', 'b', 'c' and 6 more name nothing in this version")
+    assert said[2].startswith("warm.list: no files match 'a', 'b', 'c' and 6 more in this version")
 
 
 def test_before_a_node_has_read_it_no_size_of_it_is_said() -> None:
     dataset = _dataset()
     status = _status(dataset, None, NodePhase.WARMING)
     assert (status.warm_paths, status.forecast, status.wanted_bytes, status.cached_percent) == (None, None, 0, "")
-    assert size_on_node(dataset) == SIZE  # room for all of it is kept until then
+    assert size_on_node(dataset) == SIZE  # the full size is reserved until the list is known
 
 
 def test_a_list_that_cannot_be_followed_fails_the_dataset_with_the_nodes_sentence() -> None:
@@ -107,7 +107,7 @@ def test_a_sidecar_of_an_earlier_release_is_not_warm_and_named() -> None:
     assert (_said(status, ConditionType.WARM)[0], status.warm_nodes, status.warm_paths) == ("False", "0/1", None)
     assert _said(status, ConditionType.DEGRADED)[1:] == (
         Reason.SIDECAR_OUTDATED,
-        "a: its sidecar is of a release that knows no warm.list, and warms nothing: upgrade it",
+        "a: its sidecar is too old for warm.list and warms nothing: upgrade it",
     )
     assert not WarmthIndex({"a": _cache(dataset, old, NodePhase.PATHS_WARM)}).of(dataset, "a").warm
 

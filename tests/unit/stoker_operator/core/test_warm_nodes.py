@@ -1,21 +1,23 @@
-"""What becomes of a Dataset that names the nodes that are to be warm: placement, conditions, its class."""
+"""A Dataset that names its warm nodes: placement, conditions and class."""
 
 from typing import Any
 
 import pytest
 
-from stoker_api.cache_memory import WarmedPages
-from stoker_api.dataset import Dataset
+from stoker_api.datasets.cache_memory import WarmedPages
+from stoker_api.datasets.dataset import Dataset
 from stoker_api.names import ConditionType, Reason
-from stoker_api.nodecache import NodeCache, NodePhase
-from stoker_operator.core.class_limits import Limited, apply_class
-from stoker_operator.core.conditions import find
-from stoker_operator.core.dataset_decision import Decision
-from stoker_operator.core.memory_status import pages_verdict
-from stoker_operator.core.node_roles import Role
+from stoker_api.node_caches.node_dataset_status import NodePhase
+from stoker_api.node_caches.nodecache import NodeCache
+from stoker_operator.core.classes.class_limits import Limited, apply_class
+from stoker_operator.core.incremental.dataset_decision import Decision
+from stoker_operator.core.placement.node_roles import Role
+from stoker_operator.core.status.warm_conditions import pages_verdict
+from stoker_operator.core.views.conditions import find
 from tests.unit.stoker_operator.builders import (
     NOW,
     SIZE,
+    condition,
     decided,
     given,
     listed,
@@ -44,9 +46,8 @@ def _replicas(found: Decision) -> tuple[str, ...]:
 
 
 def _nodes_found(found: Decision) -> tuple[str, str, str]:
-    condition = find(found.status(KEY, "", (), NOW).conditions, ConditionType.NODES_FOUND)
-    assert condition is not None
-    return condition.status, condition.reason, condition.message
+    one = condition(found.status(KEY, "", (), NOW), ConditionType.NODES_FOUND)
+    return one.status, one.reason, one.message
 
 
 @pytest.mark.parametrize("replicas", [0, 1, "all"])
@@ -61,7 +62,7 @@ def test_a_name_that_is_no_nodes_is_told_and_the_others_are_warmed() -> None:
     assert _replicas(found) == ("b",)
     status, reason, message = _nodes_found(found)
     assert (status, reason) == ("False", Reason.NODE_NOT_FOUND)
-    assert "z is no node of this cluster" in message
+    assert "z is not a node of this cluster" in message
 
 
 def test_a_node_that_the_selector_leaves_out_is_told() -> None:
@@ -88,14 +89,14 @@ def test_a_class_cuts_the_names_as_it_cuts_replicas() -> None:
     taken = apply_class(_dataset("a", "b", "c"), make_class(maxReplicas=2))
     assert isinstance(taken, Limited)
     assert taken.dataset.spec.warm.nodes == ("a", "b")
-    assert "of the 3 warm.nodes the first 2 are taken" in taken.terms.limits[0]
+    assert "only the first 2 of 3 warm.nodes are used" in taken.terms.limits[0]
 
 
 def test_a_class_may_let_no_pages_be_brought() -> None:
     taken = apply_class(make_dataset(warm={"pages": True}), make_class(memory={"pages": False}))
     assert isinstance(taken, Limited)
     assert not taken.dataset.spec.warm.pages
-    assert "warm.pages is not followed" in taken.terms.limits[0]
+    assert "warm.pages is ignored" in taken.terms.limits[0]
 
 
 DONE = WarmedPages(request="1", bytes=10, read_bytes=10, done=True)

@@ -1,4 +1,4 @@
-"""What a warm-up is expected to ask of its source, by what nodes give each other."""
+"""The forecast of the requests of a warm-up to its source, given the exchange between peers."""
 
 from dataclasses import replace
 from math import ceil
@@ -6,23 +6,31 @@ from typing import Any
 
 import pytest
 
-from stoker_api.dataset_status import WarmForecast
+from stoker_api.datasets.dataset_status import WarmForecast
+from stoker_api.datasets.warm_paths import WarmPathsStatus
 from stoker_api.times import format_time
-from stoker_api.warm_paths import WarmPathsStatus
-from stoker_operator.core.conditions import ConditionSet
-from stoker_operator.core.dataset_decision import decide_datasets
-from stoker_operator.core.figures import add_up
-from stoker_operator.core.nearness import ClusterNeighbours
-from stoker_operator.core.origin_policy import CapLimits, OriginPolicy
-from stoker_operator.core.warm_outlook import forecast_of, set_outlook
-from tests.unit.stoker_operator.builders import NOW, SIZE, listed, make_dataset, make_holder, make_node, make_view
+from stoker_operator.core.origins.origin_policy import CapLimits, OriginPolicy
+from stoker_operator.core.peers.nearness import PeerSettings
+from stoker_operator.core.status.figures import add_up
+from stoker_operator.core.status.warm_outlook import forecast_of, set_outlook
+from stoker_operator.core.views.conditions import ConditionSet
+from tests.unit.stoker_operator.builders import (
+    NOW,
+    SIZE,
+    decide_once,
+    listed,
+    make_dataset,
+    make_holder,
+    make_node,
+    make_view,
+)
 
 
-def _forecast(cluster: ClusterNeighbours, part: WarmPathsStatus | None = None, **warm: Any) -> WarmForecast:
-    """Return what is expected of a cold Dataset on two nodes; ``part``: of it is warmed alone."""
+def _forecast(cluster: PeerSettings, part: WarmPathsStatus | None = None, **warm: Any) -> WarmForecast:
+    """Return the forecast of a cold Dataset on two nodes. ``part``: the bytes to warm."""
     dataset = listed(make_dataset(cache={"replicas": 2}, warm=warm))
-    view = replace(make_view(dataset, make_node("a"), make_node("b")), neighbours=cluster)
-    decision = decide_datasets(view, {}, NOW)
+    view = replace(make_view(dataset, make_node("a"), make_node("b")), peer_settings=cluster)
+    decision = decide_once(view)
     plan = decision.plans[dataset.key]
     figures = add_up(plan, decision.states)
     found = forecast_of(view, plan, figures if part is None else replace(figures, limited="warm.paths", part=part))
@@ -36,21 +44,21 @@ def _forecast(cluster: ClusterNeighbours, part: WarmPathsStatus | None = None, *
 def test_the_source_sends_one_copy_where_nodes_give_each_other_what_they_have(
     cluster: bool, dataset: str, copies: int
 ) -> None:
-    assert _forecast(ClusterNeighbours(on=cluster), neighbours=dataset).origin_bytes == copies * SIZE
+    assert _forecast(PeerSettings(on=cluster), peers=dataset).origin_bytes == copies * SIZE
 
 
 @pytest.mark.parametrize(("cluster", "copies"), [(True, 1), (False, 2)])
 def test_of_a_part_it_is_the_same(cluster: bool, copies: int) -> None:
     part = WarmPathsStatus(digest="d", files=4, bytes=400)
-    assert _forecast(ClusterNeighbours(on=cluster), part, paths=["train/"]).origin_bytes == copies * 400
+    assert _forecast(PeerSettings(on=cluster), part, paths=["train/"]).origin_bytes == copies * 400
 
 
 @pytest.mark.parametrize(("cluster", "copies"), [(True, 0), (False, 1)])
 def test_the_source_sends_nothing_of_what_a_node_that_is_about_to_go_hands_over(cluster: bool, copies: int) -> None:
     dataset = listed(make_dataset(cache={"replicas": 1}))
     nodes = make_node("a", leaving="it has the taint x"), make_node("b"), make_holder("a", dataset)
-    view = replace(make_view(dataset, *nodes), neighbours=ClusterNeighbours(on=cluster))
-    decision = decide_datasets(view, {}, NOW)
+    view = replace(make_view(dataset, *nodes), peer_settings=PeerSettings(on=cluster))
+    decision = decide_once(view)
     plan = decision.plans[dataset.key]
 
     found = forecast_of(view, plan, add_up(plan, decision.states))
@@ -62,7 +70,7 @@ def test_the_source_sends_nothing_of_what_a_node_that_is_about_to_go_hands_over(
 def test_a_deadline_is_at_risk_while_a_replica_has_no_node() -> None:
     dataset = listed(make_dataset(cache={"replicas": 2}, warm={"deadline": {"at": format_time(NOW + 3600)}}))
     view = make_view(dataset, make_node("a"), make_holder("a", dataset))
-    decision = decide_datasets(view, {}, NOW)
+    decision = decide_once(view)
     plan, out = decision.plans[dataset.key], ConditionSet((), 1, NOW)
 
     set_outlook(out, view, plan, add_up(plan, decision.states), None, NOW)
@@ -76,7 +84,7 @@ def test_a_cap_is_reckoned_with_as_far_as_it_is_given_to_the_nodes_that_fetch() 
     dataset = listed(make_dataset(cache={"replicas": 1}))
     policy = OriginPolicy(total=CapLimits(bytes_per_second="100Mi", requests_per_second=1))
     view = replace(make_view(dataset, make_node("a")), origin_policy=policy)
-    decision = decide_datasets(view, {}, NOW)
+    decision = decide_once(view)
     plan = decision.plans[dataset.key]
 
     found = forecast_of(view, plan, add_up(plan, decision.states))

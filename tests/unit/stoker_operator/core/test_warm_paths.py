@@ -1,20 +1,21 @@
-"""What becomes of a Dataset of which only some paths are to be warm: plan, figures, conditions, waiting pods."""
+"""A Dataset with only some paths to warm: plan, figures, conditions and waiting pods."""
 
 from typing import Any
 
-from stoker_api.dataset import Dataset
-from stoker_api.dataset_status import DatasetStatus, Phase
+from stoker_api.datasets.dataset import Dataset
+from stoker_api.datasets.dataset_status import DatasetStatus, Phase
+from stoker_api.datasets.warm_paths import WarmPathsStatus, paths_digest
 from stoker_api.names import ConditionType, Reason
-from stoker_api.nodecache import NodeCache, NodePhase
-from stoker_api.warm_paths import WarmPathsStatus, paths_digest
-from stoker_operator.core.conditions import find
-from stoker_operator.core.dataset_size import size_on_node
-from stoker_operator.core.dataset_transitions import dataset_announcements
-from stoker_operator.core.entry_room import entry_size
-from stoker_operator.core.warmth import WarmthIndex
+from stoker_api.node_caches.node_dataset_status import NodePhase
+from stoker_api.node_caches.nodecache import NodeCache
+from stoker_operator.core.fitting.warmth import WarmthIndex
+from stoker_operator.core.placement.node_promises import size_on_node
+from stoker_operator.core.plans.entry_room import entry_size
+from stoker_operator.core.status.dataset_transitions import dataset_announcements
 from tests.unit.stoker_operator.builders import (
     NOW,
     SIZE,
+    condition,
     decided,
     given,
     listed,
@@ -54,8 +55,7 @@ def _knowing(dataset: Dataset, part: WarmPathsStatus) -> Dataset:
 
 
 def _said(status: DatasetStatus, kind: ConditionType) -> tuple[str, str]:
-    found = find(status.conditions, kind)
-    assert found is not None
+    found = condition(status, kind)
     return found.status, found.reason
 
 
@@ -81,9 +81,8 @@ def test_it_is_ready_when_what_the_paths_name_is_there() -> None:
 def test_progress_is_of_what_the_paths_name() -> None:
     status = _status(_dataset(), _cache(_dataset(), _part(HERE), NodePhase.WARMING, SIZE // 2))
     assert (status.phase, status.cached_percent) == (Phase.WARMING, "50%")
-    warm = find(status.conditions, ConditionType.WARM)
-    assert warm is not None
-    assert "of what warm.paths names" in warm.message
+    warm = condition(status, ConditionType.WARM)
+    assert "of the files in warm.paths" in warm.message
 
 
 def test_what_a_node_says_of_other_paths_does_not_count() -> None:
@@ -105,7 +104,7 @@ def test_paths_that_name_nothing_are_told_by_a_condition_and_an_event() -> None:
     assert _said(status, ConditionType.WARM)[0] == "True"
     told = [one for one in dataset_announcements(DatasetStatus(), status) if one.reason == Reason.PATH_NOT_FOUND]
     assert [one.type for one in told] == ["Warning"]
-    assert "'val/*.tar', 'b', 'c' and 2 more name nothing" in told[0].message
+    assert "no files match 'val/*.tar', 'b', 'c' and 2 more in this version" in told[0].message
 
 
 def test_a_list_that_names_nothing_at_all_is_not_warm() -> None:

@@ -1,21 +1,20 @@
-"""What gating is told of the mirror: what changed, once, and nodes as their sidecars' pods make them."""
+"""Events from the mirror to gating: each change once, and nodes derived from their sidecars' pods."""
 
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from stoker_operator.core.gating import Gating
-from stoker_operator.core.views import PodView, parse_pod
+from stoker_operator.core.gating.gating import Gating
+from stoker_operator.core.views.cluster import PodView
 from stoker_operator.mirror.gate_feed import GateFeed
 from stoker_operator.mirror.state import ClusterState
-from tests.fakes.sidecar import DAEMON_SET
-from tests.unit.stoker_operator.builders import make_class
+from tests.unit.stoker_operator.builders import make_class, sidecar_pod
 from tests.unit.stoker_operator.clusters import dataset, held, node
 
 
 class Told(Gating):
-    """Keeps what it is told, too."""
+    """A gating that also records events."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,11 +33,8 @@ class Told(Gating):
         super().put_pod(key, pod)
 
 
-def sidecar(ready: bool, since: str = "2026-01-01T00:00:00Z") -> PodView:
-    condition = {"type": "Ready", "status": str(ready), "lastTransitionTime": since}
-    labels = {"app.kubernetes.io/component": "sidecar"}
-    metadata = {"namespace": "stoker", "name": "s", "uid": "s", "labels": labels, "ownerReferences": [DAEMON_SET]}
-    return parse_pod({"metadata": metadata, "spec": {"nodeName": "a"}, "status": {"conditions": [condition]}})
+def sidecar(ready: bool) -> PodView:
+    return sidecar_pod(uid="s", ready=ready, not_ready_since=0.0 if ready else 1_760_000_000.0)
 
 
 class World:
@@ -48,8 +44,7 @@ class World:
 
     def told(self) -> dict[str, Any]:
         gating = Told()
-        for _ in self.feed.drain(gating, 0.0):
-            pass
+        self.feed.drain(gating, 0.0)
         return dict(gating.heard)
 
 
@@ -62,8 +57,7 @@ def test_what_was_there_before_is_told() -> None:
     state = ClusterState("stoker")
     state.pods.put("vision/pod", held())
     feed, gating = GateFeed(state, lambda key, pod: pod), Told()
-    for _ in feed.drain(gating, 0.0):
-        pass
+    feed.drain(gating, 0.0)
     assert gating.heard == [("vision/pod", held())]
 
 

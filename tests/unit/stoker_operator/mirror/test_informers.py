@@ -1,4 +1,4 @@
-"""Of an API server that was away the mirror knows since when it answers, and nothing is in memory twice."""
+"""After an outage of the API server, the mirror knows since when it answers. No object is in memory twice."""
 
 import asyncio
 
@@ -6,17 +6,17 @@ import pytest
 
 from stoker_kube.errors import Unavailable
 from stoker_kube.resources import NODES, PODS, Kind
-from stoker_operator.core.plan import NodeCacheWrite
-from stoker_operator.core.views import NodeView
+from stoker_operator.core.plans.plan import NodeCacheWrite
+from stoker_operator.core.views.cluster import NodeView
 from stoker_operator.mirror.informers import Informers
 from stoker_operator.mirror.state import ClusterState
-from stoker_operator.writer import Writer
+from stoker_operator.writes.writer import Writer
 from tests.fakes.kube import FakeKube
 from tests.unit.stoker_operator.builders import given, listed, make_cache, make_dataset
 
 
 async def heard_since(failing: Kind) -> float:
-    """Return since when the API server has answered, where the first list of a kind fails; the clock counts calls."""
+    """Return the time of the first answer if the first list of ``failing`` fails. The clock counts calls."""
     kube, state, times = FakeKube(), ClusterState("stoker"), iter(range(100))
     kube.fail_next("list", failing, Unavailable(0, "Unreachable", "Connection refused.", retry_after=0.001))
     informers = Informers(kube, state, lambda: float(next(times)))

@@ -1,4 +1,4 @@
-"""Kueue may come and go: its objects are followed while the API server has them, and cost nothing otherwise."""
+"""Kueue can be installed and removed: its objects are watched while its CRDs exist, and cost nothing otherwise."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ ABSENT = NotFound(404, "NotFound", "the server could not find the requested reso
 
 
 class Naps:
-    """Sleeps that end when the test says so."""
+    """Sleeps that end on request."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -1,14 +1,15 @@
-"""Which nodes count as about to go: by their taints, or cordoned with pods that are evicted; and until when."""
+"""Nodes that leave soon: by taints, or cordoned with evicted pods, and until when."""
 
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from stoker_api.nodecache import NodeCache
-from stoker_operator.core.views import NodeView, PodView, Taint, parse_pod
+from stoker_api.node_caches.nodecache import NodeCache
+from stoker_operator.core.views.cluster import NodeView, PodView, Taint, parse_pod
 from stoker_operator.mirror.leaving_nodes import DRAINED
 from stoker_operator.mirror.state import ClusterState
+from tests.support.cases import cases
 
 CORDONED = NodeView("a", uid="1", schedulable=False)
 
@@ -25,26 +26,28 @@ def evict(state: ClusterState, node: str = "a") -> PodView:
     return pod
 
 
+def tainted(key: str, value: str = "") -> NodeView:
+    return NodeView("a", taints=(Taint(key, value, "NoSchedule"),))
+
+
 def reason(state: ClusterState) -> str:
     return state.snapshot().nodes["a"].leaving
 
 
-@pytest.mark.parametrize("taint", [Taint("going", "", "NoSchedule"), Taint("state", "ending", "PreferNoSchedule")])
-def test_a_taint_says_it(taint: Taint) -> None:
-    assert reason(cluster(NodeView("a", taints=(taint,)))) == f"it has the taint {taint.key}"
-
-
-def test_people_say_it_by_a_taint_of_ours() -> None:
-    assert reason(cluster(NodeView("a", taints=(Taint("stoker.dev/leaving", "", "NoSchedule"),))))
-
-
-@pytest.mark.parametrize("taint", [Taint("other", "", "NoSchedule"), Taint("state", "fine", "NoSchedule")])
-def test_another_taint_does_not(taint: Taint) -> None:
-    assert not reason(cluster(NodeView("a", taints=(taint,))))
-
-
-def test_a_node_that_is_only_cordoned_stays() -> None:
-    assert not reason(cluster())
+@cases(
+    "node, said",
+    by_a_taint_of_the_chart=(tainted("going"), "it has the taint going"),
+    by_a_taint_with_a_value_of_the_chart=(
+        NodeView("a", taints=(Taint("state", "ending", "PreferNoSchedule"),)),
+        "it has the taint state",
+    ),
+    by_our_taint_as_people_set_it=(tainted("stoker.dev/leaving"), "it has the taint stoker.dev/leaving"),
+    not_by_another_taint=(tainted("other"), ""),
+    not_by_another_value=(tainted("state", "fine"), ""),
+    not_by_a_cordon_alone=(CORDONED, ""),
+)
+def test_a_node_is_about_to_go(node: NodeView, said: str) -> None:
+    assert reason(cluster(node)) == said
 
 
 def test_a_cordoned_node_whose_pods_are_evicted_is_about_to_go() -> None:

@@ -1,23 +1,15 @@
-"""Nodes with what their sidecars say of them, and objects that stay the same while that does."""
+"""Nodes with their sidecars' reports. Unchanged nodes keep the same object."""
 
-from dataclasses import replace
-
-from stoker_operator.core.views import COMPONENT_LABEL, SIDECAR_COMPONENT, NodeView, Owner, PodView
+from stoker_operator.core.views.cluster import NodeView
 from stoker_operator.mirror.state import ClusterState
-
-
-def sidecar(node: str, *, ready: bool = True, namespace: str = "stoker") -> PodView:
-    owner = Owner("DaemonSet", "sidecar", "uid")
-    return PodView(
-        namespace, f"s-{node}", node=node, ready=ready, labels={COMPONENT_LABEL: SIDECAR_COMPONENT}, owner=owner
-    )
+from tests.unit.stoker_operator.builders import sidecar_pod
 
 
 def cluster() -> ClusterState:
     state = ClusterState("stoker")
     for node in "ab":
         state.nodes.put(node, NodeView(node, uid=node))
-        state.pods.put(f"stoker/s-{node}", sidecar(node))
+        state.pods.put(f"stoker/s-{node}", sidecar_pod(node))
     return state
 
 
@@ -40,7 +32,7 @@ def test_a_change_of_one_node_leaves_the_others_the_objects_that_they_were() -> 
 def test_a_sidecar_that_is_no_longer_ready_is_told_of_its_node() -> None:
     state = cluster()
     state.snapshot()
-    state.pods.put("stoker/s-a", replace(sidecar("a", ready=False), not_ready_since=5.0))
+    state.pods.put("stoker/s-a", sidecar_pod("a", ready=False, not_ready_since=5.0))
     after = state.snapshot().nodes
     assert (after["a"].sidecar_ready, after["a"].sidecar_silent_since, after["b"].sidecar_ready) == (False, 5.0, True)
 
@@ -48,5 +40,5 @@ def test_a_sidecar_that_is_no_longer_ready_is_told_of_its_node() -> None:
 def test_a_pod_with_the_sidecars_label_in_another_namespace_is_none() -> None:
     state = ClusterState("stoker")
     state.nodes.put("a", NodeView("a"))
-    state.pods.put("team/s-a", sidecar("a", namespace="team"))
+    state.pods.put("team/s-a", sidecar_pod("a", namespace="team"))
     assert not state.snapshot().nodes["a"].sidecar_ready

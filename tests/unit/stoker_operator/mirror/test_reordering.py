@@ -1,12 +1,12 @@
-"""A model of the mirror: whatever the order in which watch and answers come, it ends with what the API server has."""
+"""A model of the mirror: in any order of watch events and answers, it ends in the state of the API server."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker_operator.core.views import PodView
+from stoker_operator.core.views.cluster import PodView
 from stoker_operator.mirror.state import MirrorTable
 
 KEY = "team/pod"
@@ -14,7 +14,7 @@ KEY = "team/pod"
 
 @dataclass
 class Server:
-    """An API server with one pod: what it did, in order, and which of it were writes of ours that it answered."""
+    """An API server with one pod: its events in order, and its answers to the operator's writes."""
 
     told: list[PodView | None] = field(default_factory=list)
     answers: list[PodView] = field(default_factory=list)
@@ -22,20 +22,20 @@ class Server:
     lives: int = 0
 
     def create(self) -> None:
-        """Make a pod of the name, if there is none."""
+        """Make the pod if it does not exist."""
         if self.now is None:
             self.lives += 1
             self._store(f"uid-{self.lives}")
 
     def change(self, *, by_us: bool) -> None:
-        """Change the pod, if there is one."""
+        """Change the pod if it exists."""
         if self.now is not None:
             self._store(self.now.uid)
             if by_us:
                 self.answers.append(self.now)
 
     def delete(self) -> None:
-        """Delete the pod, if there is one."""
+        """Delete the pod if it exists."""
         if self.now is not None:
             self.now = None
             self.told.append(None)
@@ -58,19 +58,20 @@ def histories(draw: st.DrawFn) -> Server:
 
 
 def informed(table: MirrorTable[PodView], told: PodView | None, known: dict[str, PodView]) -> None:
-    """Tell the table of an event as an informer does, which has its own memory."""
+    """Send the table an event like an informer, which has its own memory."""
     old = known.pop(KEY, None)
     if told is not None:
         known[KEY] = told
     table.feed(KEY, old, told)
 
 
+@settings(max_examples=60)
 @given(histories(), st.data())
-def test_the_mirror_ends_with_what_the_server_has(server: Server, data: st.DataObject) -> None:
+def test_the_mirror_ends_with_the_state_of_the_server(server: Server, data: st.DataObject) -> None:
     table: MirrorTable[PodView] = MirrorTable()
     known: dict[str, PodView] = {}
     told, answers = list(server.told), list(server.answers)
-    ever: set[str] = set()  # UIDs that the watch told of: we write only what we know
+    ever: set[str] = set()  # UIDs seen by the watch. The operator writes known objects only
     while told or answers:
         possible = [answer for answer in answers if answer.uid in ever]
         if told and (not possible or data.draw(st.booleans())):

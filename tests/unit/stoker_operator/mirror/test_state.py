@@ -3,10 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from stoker_api.nodecache import NodeCache
-from stoker_operator.core.views import Owner, PodView
+from stoker_api.node_caches.nodecache import NodeCache
+from stoker_operator.core.views.cluster import Owner, PodView
 from stoker_operator.mirror.state import ClusterState
-from tests.unit.stoker_operator.builders import make_node
+from tests.unit.stoker_operator.builders import make_node, sidecar_pod
 
 
 def cache(version: str, address: str, uid: str = "u") -> NodeCache:
@@ -15,9 +15,7 @@ def cache(version: str, address: str, uid: str = "u") -> NodeCache:
 
 
 def sidecar(namespace: str = "stoker", **fields: Any) -> PodView:
-    labels = {"app.kubernetes.io/component": "sidecar"}
-    owner = Owner("DaemonSet", "stoker-sidecar", "d")
-    return replace(PodView(namespace, "s", node="a", ready=True, labels=labels, owner=owner), **fields)
+    return sidecar_pod(namespace=namespace, **{"name": "s"} | fields)
 
 
 def test_a_node_has_a_ready_sidecar_when_such_a_pod_of_our_namespace_is_ready_on_it() -> None:
@@ -44,6 +42,24 @@ def test_since_when_a_nodes_sidecar_is_silent_is_known() -> None:
     assert state.snapshot().nodes["a"].sidecar_silent_since == 7.0
     state.pods.put("new", sidecar(name="new"))
     assert state.snapshot().nodes["a"].sidecar_silent_since == 0.0
+
+
+def test_a_node_answers_where_its_sidecars_pod_does_and_there_still_while_that_is_replaced() -> None:
+    state = ClusterState("stoker")
+    state.nodes.put("a", make_node("a", address=""))
+    seen = [state.snapshot().nodes["a"].address]
+    for key, pod in (
+        ("new", sidecar(name="new", address="10.0.0.2:8082", ready=False)),
+        ("old", sidecar(name="old", address="10.0.0.1:8082")),
+        ("old", sidecar(name="old", address="10.0.0.1:8082", deleting=True)),
+        ("old", None),
+        ("new", None),
+        ("evil", sidecar("elsewhere", address="10.0.0.9:8082")),
+    ):
+        state.pods.put(key, pod)
+        seen.append(state.snapshot().nodes["a"].address)
+    new, old = "10.0.0.2:8082", "10.0.0.1:8082"
+    assert seen == ["", new, old, new, new, new, new]
 
 
 def test_listeners_hear_of_changes_and_only_of_their_tables() -> None:

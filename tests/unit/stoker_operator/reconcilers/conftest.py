@@ -1,4 +1,4 @@
-"""The cluster that most tests of this folder begin with."""
+"""The default cluster of the tests in this folder."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.unit.stoker_operator.world import World
 
 @pytest.fixture
 def world() -> World:
-    """Make an operator with an in-memory API server and node a; a file that needs another one has its own."""
+    """Make an operator with an in-memory API server and node a. Files can override this fixture."""
     made = World()
     made.add_node("a")
     return made

@@ -6,12 +6,7 @@ import pytest
 
 from stoker_api import names
 from stoker_api.names import Reason
-from stoker_kube.resources import (
-    DATASETS,
-    NODE_CACHES,
-    PERSISTENT_VOLUME_CLAIMS,
-    PERSISTENT_VOLUMES,
-)
+from stoker_kube.resources import DATASETS, NODE_CACHES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from stoker_operator.reconcilers.dataset_statuses import FIGURES_EVERY
 from tests.unit.stoker_operator.world import World
 
@@ -64,8 +59,7 @@ async def test_figures_are_written_every_two_seconds_at_most_and_transitions_at_
 
 @pytest.mark.parametrize("uri", ["s3://bucket/", "gs://bucket/"], ids=["valid", "invalid"])
 async def test_a_dataset_is_held_from_its_first_pass_on(world: World, uri: str) -> None:
-    await world.add_dataset(source={"uri": uri})
-    await world.run()
+    await world.start(source={"uri": uri})
     assert world.kube.objects(DATASETS)[0]["metadata"]["finalizers"] == [names.FINALIZER]
 
 
@@ -81,7 +75,7 @@ async def test_nothing_but_finalizer_and_status_is_written_onto_a_dataset(world:
     assert after == before
 
 
-async def test_finalizers_of_others_are_left_alone(world: World) -> None:
+async def test_foreign_finalizers_stay(world: World) -> None:
     await world.add_dataset()
     await world.kube.patch(DATASETS, "imagenet", {"metadata": {"finalizers": ["theirs.dev/x"]}}, "vision")
     await world.run()
@@ -92,17 +86,15 @@ async def test_finalizers_of_others_are_left_alone(world: World) -> None:
 
 
 @pytest.mark.parametrize("uri", ["s3://bucket/", "gs://bucket/"], ids=["valid", "invalid"])
-async def test_a_deleted_dataset_that_nobody_has_goes_with_what_was_made_for_it(world: World, uri: str) -> None:
-    await world.add_dataset(source={"uri": uri})
-    await world.run()
+async def test_an_unused_deleted_dataset_goes_with_its_volume_and_claim(world: World, uri: str) -> None:
+    await world.start(source={"uri": uri})
     await world.kube.delete(DATASETS, "imagenet", "vision")
     await world.run(2)
     assert world.kube.objects(DATASETS) == world.kube.objects(PERSISTENT_VOLUMES) == []
 
 
 async def test_a_deleted_dataset_stays_while_a_node_has_it(world: World) -> None:
-    await world.add_dataset()
-    await world.run(2)
+    await world.start(passes=2)
     await world.report(warm=1000)
     await world.kube.delete(DATASETS, "imagenet", "vision")
     await world.run(2)
@@ -118,9 +110,8 @@ async def test_a_dataset_that_changed_meanwhile_is_held_in_the_next_pass(world: 
     assert world.kube.objects(DATASETS)[0]["metadata"]["finalizers"] == [names.FINALIZER]
 
 
-async def test_a_new_spec_is_told_of_once(world: World) -> None:
-    await world.add_dataset()
-    await world.run(2)
+async def test_a_new_spec_causes_one_event(world: World) -> None:
+    await world.start(passes=2)
     await world.kube.patch(DATASETS, "imagenet", {"spec": {"cache": {"replicas": 2}}}, "vision")
     await world.run(2)
     assert [reason for _, reason in world.events.seen].count("Accepted") == 2
@@ -142,9 +133,8 @@ async def test_a_dataset_that_does_not_parse_says_why(world: World) -> None:
     assert ("Warning", Reason.INVALID_SPEC) in world.events.seen
 
 
-async def test_volume_and_claim_are_made_and_a_released_volume_is_made_anew(world: World) -> None:
-    await world.add_dataset()
-    await world.run(3)
+async def test_volume_and_claim_are_created_and_a_released_volume_is_replaced(world: World) -> None:
+    await world.start(passes=3)
     volume = world.kube.objects(PERSISTENT_VOLUMES)[0]
     assert len(world.kube.objects(PERSISTENT_VOLUME_CLAIMS)) == 1
     status = {"status": {"phase": "Released"}}
@@ -154,11 +144,10 @@ async def test_volume_and_claim_are_made_and_a_released_volume_is_made_anew(worl
     assert world.kube.objects(PERSISTENT_VOLUMES)[0]["metadata"]["uid"] != volume["metadata"]["uid"]
 
 
-async def test_a_foreign_claim_is_left_alone_and_told(world: World) -> None:
+async def test_a_foreign_claim_stays_and_causes_an_event(world: World) -> None:
     foreign = {"metadata": {"name": "imagenet", "namespace": "vision"}, "spec": {"volumeName": "theirs"}}
     await world.kube.create(PERSISTENT_VOLUME_CLAIMS, foreign)
-    await world.add_dataset()
-    await world.run(3)
+    await world.start(passes=3)
     claim = await world.kube.get(PERSISTENT_VOLUME_CLAIMS, "imagenet", "vision")
     assert claim["spec"]["volumeName"] == "theirs"
     world.now += FIGURES_EVERY
@@ -171,8 +160,7 @@ async def test_a_foreign_claim_is_left_alone_and_told(world: World) -> None:
 
 async def test_a_leader_that_begins_goes_on_telling_of_a_foreign_claim_and_writes_nothing(world: World) -> None:
     await world.kube.create(PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": "imagenet", "namespace": "vision"}})
-    await world.add_dataset()
-    await world.run(3)
+    await world.start(passes=3)
     world.now += FIGURES_EVERY
     await world.run()
     before = world.kube.objects(DATASETS)
@@ -181,27 +169,25 @@ async def test_a_leader_that_begins_goes_on_telling_of_a_foreign_claim_and_write
     assert world.kube.objects(DATASETS) == before
 
 
-async def test_a_foreign_claim_that_went_before_a_leader_begins_is_told_of_no_more(world: World) -> None:
+async def test_a_foreign_claim_removed_before_a_new_leader_leaves_no_message(world: World) -> None:
     await world.kube.create(PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": "imagenet", "namespace": "vision"}})
-    await world.add_dataset()
-    await world.run(3)
+    await world.start(passes=3)
     await world.kube.delete(PERSISTENT_VOLUME_CLAIMS, "imagenet", "vision")
     world.begin_anew()
     await world.run(3)
     assert (await world.dataset()).status.conditions[0].message == "the spec is valid"
 
 
-async def test_a_volume_that_is_there_costs_two_reads_at_a_time_of_its_own(world: World) -> None:
-    for number in range(20):
-        await world.add_dataset(f"data-{number}")
-    await world.run(4)
+async def test_checks_of_existing_volumes_are_spread_over_time(world: World) -> None:
+    for number in range(10):
+        await world.start(f"data-{number}", passes=4)
     world.kube.requests.clear()
     looked = []
     for _ in range(30):
         world.now += 10.0
         await world.run()
         looked.append(world.kube.requests.count(("get", "persistentvolumes")))
-    assert looked[13] == 0  # 140 s after the first looks: none comes sooner than half of the 300 s
-    assert looked[-1] >= 20
-    assert max(b - a for a, b in itertools.pairwise(looked)) < 10
+    assert looked[13] == 0  # 140 s after the first checks: the next check is due after at least half of 300 s
+    assert looked[-1] >= 10
+    assert max(b - a for a, b in itertools.pairwise(looked)) < 5
     assert {verb for verb, kind in world.kube.requests if kind.startswith("persistent")} == {"get"}

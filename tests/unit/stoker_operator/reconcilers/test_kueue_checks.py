@@ -1,44 +1,34 @@
-"""The pass over Workloads with a check of ours, against the in-memory API server."""
+"""The pass over Workloads with a Stoker check, against the in-memory API server."""
 
 from datetime import UTC, datetime
 from typing import Any
+
+import pytest
 
 from stoker_api import names
 from stoker_kube.api import Object
 from stoker_kube.errors import Conflict
 from stoker_kube.resources import ADMISSION_CHECKS, WORKLOADS
-from stoker_operator.core.kueue_objects import CHECK_MANAGER, parse_admission_check, parse_workload
-from stoker_operator.core.views import parse_pod
-from stoker_operator.mirror.state import ClusterState
+from stoker_operator.core.kueue.kueue_objects import CHECK_MANAGER, parse_admission_check, parse_workload
 from stoker_operator.reconcilers.kueue_checks import LOOK_EVERY, MESSAGE_EVERY, KueueChecks
-from stoker_operator.writer import Writer
 from tests.fakes.kube import FakeKube
-from tests.unit.stoker_operator.builders import (
-    NOW,
-    SIZE,
-    listed,
-    make_dataset,
-    make_holder,
-    make_node,
-)
+from tests.unit.stoker_operator.builders import NOW, SIZE, listed, make_dataset, make_holder, make_node, sidecar_pod
 from tests.unit.stoker_operator.kueue import CHECK, ROOM, make_check, make_workload, pod_set
-from tests.unit.stoker_operator.reconcilers.test_tuning_profiles import Recorded
+from tests.unit.stoker_operator.operator_world import OperatorWorld
 
 RESERVED = {"QuotaReserved": "True"}
 
 
-class World:
-    """An API server, the mirror of it, one node, and a clock."""
+class World(OperatorWorld):
+    """An API server, its mirror, one node, and a clock."""
 
     def __init__(self) -> None:
-        self.kube = FakeKube(lambda: datetime.fromtimestamp(NOW, UTC))
-        self.state = ClusterState("stoker")
-        self.now = NOW
-        self.reconciler = KueueChecks(Writer(self.kube), self.state, Recorded(), lambda: self.now)
+        super().__init__(FakeKube(lambda: datetime.fromtimestamp(NOW, UTC)))
+        self.reconciler = KueueChecks(self.writer, self.state, self.events, self.clock)
         self.dataset = listed(make_dataset("imagenet"))
         self.state.datasets.put("vision/imagenet", self.dataset)
         self.state.nodes.put("node-1", make_node("node-1", allocatable=ROOM))
-        self.state.pods.put("stoker/sidecar", sidecar("node-1"))
+        self.state.pods.put("stoker/s-node-1", sidecar_pod("node-1"))
 
     async def add_check(self, **annotations: str) -> None:
         made = await self.kube.create(ADMISSION_CHECKS, make_check(**annotations))
@@ -71,18 +61,15 @@ class World:
         return self.kube.requests.count(("patch", WORKLOADS.plural))
 
 
-def sidecar(node: str) -> Any:
-    """Return the pod of the sidecar on a node, ready."""
-    owner = {"kind": "DaemonSet", "name": "stoker-sidecar", "uid": "ds", "controller": True}
-    metadata: dict[str, Any] = {"namespace": "stoker", "name": "sidecar", "uid": "s", "ownerReferences": [owner]}
-    metadata["labels"] = {"app.kubernetes.io/component": "sidecar"}
-    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-    return parse_pod({"metadata": metadata, "spec": {"nodeName": node}, "status": status})
+@pytest.fixture
+async def world() -> World:
+    """Make an operator with a Stoker check."""
+    made = World()
+    await made.add_check()
+    return made
 
 
-async def test_our_check_becomes_active() -> None:
-    world = World()
-    await world.add_check()
+async def test_our_check_becomes_active(world: World) -> None:
     await world.run()
     made = await world.kube.get(ADMISSION_CHECKS, CHECK)
     assert [(one["type"], one["status"]) for one in made["status"]["conditions"]] == [("Active", "True")]
@@ -96,18 +83,14 @@ async def test_without_a_check_of_ours_nothing_is_looked_at() -> None:
     assert len(world.kube.requests) == before
 
 
-async def test_a_workload_whose_data_is_warm_becomes_ready() -> None:
-    world = World()
-    await world.add_check()
+async def test_a_workload_whose_data_is_warm_becomes_ready(world: World) -> None:
     world.warm(SIZE)
     await world.add(make_workload(conditions=RESERVED))
     await world.run()
     assert (await world.check())["state"] == "Ready"
 
 
-async def test_a_workload_whose_data_is_cold_is_to_be_tried_again_and_its_data_is_wanted() -> None:
-    world = World()
-    await world.add_check()
+async def test_a_workload_whose_data_is_cold_is_to_be_tried_again_and_its_data_is_wanted(world: World) -> None:
     world.warm(10)
     await world.add(make_workload(conditions=RESERVED))
     assert await world.run() == LOOK_EVERY
@@ -115,9 +98,7 @@ async def test_a_workload_whose_data_is_cold_is_to_be_tried_again_and_its_data_i
     assert world.state.wanted == {"vision/imagenet": frozenset({"node-1"})}
 
 
-async def test_what_held_pods_want_stays_wanted_beside_it() -> None:
-    world = World()
-    await world.add_check()
+async def test_what_held_pods_want_stays_wanted_beside_it(world: World) -> None:
     world.warm(10)
     world.state.set_wanted({"vision/imagenet": frozenset({"node-9"}), "vision/coco": frozenset({"node-8"})})
     await world.add(make_workload(conditions=RESERVED))
@@ -128,9 +109,7 @@ async def test_what_held_pods_want_stays_wanted_beside_it() -> None:
     }
 
 
-async def test_messages_about_progress_are_written_at_a_calm_pace() -> None:
-    world = World()
-    await world.add_check()
+async def test_messages_about_progress_are_written_at_a_calm_pace(world: World) -> None:
     world.warm(10)
     await world.add(make_workload())
     await world.run()
@@ -144,9 +123,7 @@ async def test_messages_about_progress_are_written_at_a_calm_pace() -> None:
     assert "500 B left" in (await world.check())["message"]
 
 
-async def test_what_changed_meanwhile_is_left_to_the_watch() -> None:
-    world = World()
-    await world.add_check()
+async def test_what_changed_meanwhile_is_left_to_the_watch(world: World) -> None:
     world.warm(SIZE)
     await world.add(make_workload(conditions=RESERVED))
     world.kube.fail_next("patch", WORKLOADS, Conflict(409, "Conflict", "it was changed"))
@@ -156,9 +133,7 @@ async def test_what_changed_meanwhile_is_left_to_the_watch() -> None:
     assert (await world.check())["state"] == "Ready"
 
 
-async def test_one_workload_that_is_wrong_delays_no_other() -> None:
-    world = World()
-    await world.add_check()
+async def test_one_workload_that_is_wrong_delays_no_other(world: World) -> None:
     world.warm(SIZE)
     await world.add(make_workload(pod_set(datasets="imagenet:data"), name="wrong", conditions=RESERVED))
     broken = pod_set()

@@ -7,9 +7,9 @@ import pytest
 
 from stoker_kube.errors import Unavailable
 from stoker_kube.events import EventRecorder
-from stoker_operator.reconcilers import loop as loops
-from stoker_operator.reconcilers.keyed_work import KeyedWork
-from stoker_operator.reconcilers.loop import ReconcileLoop
+from stoker_operator.reconcilers.loops import loop as loops
+from stoker_operator.reconcilers.loops.keyed_work import KeyedWork
+from stoker_operator.reconcilers.loops.loop import ReconcileLoop
 from tests.fakes.kube import FakeKube
 from tests.support.waiting import eventually
 
@@ -17,7 +17,7 @@ DOWN = Unavailable(503, "Down", "the API server is down")
 
 
 class Passes:
-    """Counts passes; gives what it is told to."""
+    """Counts passes. The first ``failures`` passes raise ``error``; later ones return ``again``."""
 
     def __init__(self, again: float | None = None, failures: int = 0, error: Exception = DOWN) -> None:
         self._error = error
@@ -50,7 +50,7 @@ async def test_it_passes_once_at_start_and_then_when_woken() -> None:
 
 async def test_passes_that_take_long_leave_as_much_time_for_the_rest() -> None:
     clock = asyncio.get_running_loop().time
-    times: list[tuple[float, float]] = []  # began, ended
+    times: list[tuple[float, float]] = []  # start, end
 
     class Slow(Passes):
         async def reconcile(self) -> float | None:

@@ -1,4 +1,4 @@
-"""The pass over held pods against the in-memory API server."""
+"""The pass over gated pods against the in-memory API server."""
 
 import asyncio
 import json
@@ -12,7 +12,8 @@ from stoker_api import names
 from stoker_kube.api import Object
 from stoker_kube.errors import Forbidden, Invalid, KubeError, Unavailable
 from stoker_kube.resources import PODS
-from stoker_operator.core.views import parse_pod
+from stoker_operator.core.views.cluster import parse_pod
+from tests.support.present import present
 from tests.unit.stoker_operator.clusters import node
 from tests.unit.stoker_operator.gate_world import World
 
@@ -90,7 +91,7 @@ async def test_a_released_pod_that_no_node_takes_is_told_once(world: World) -> N
     world.now += 60
     await world.step()
     await world.step()
-    assert world.events.seen == [("p", "Warning", "Unschedulable")]
+    assert world.events.by_name == [("p", "Warning", "Unschedulable")]
 
 
 async def test_a_held_pod_says_why_in_annotation_and_event(world: World) -> None:
@@ -98,10 +99,10 @@ async def test_a_held_pod_says_why_in_annotation_and_event(world: World) -> None
     world.warm(0.5)
     await world.step()
     assert (
-        "no node that may run it is warm yet"
+        "no node that can run it is warm yet"
         in (await world.pod())["metadata"]["annotations"][names.ANNOTATION_WAITING]
     )
-    assert world.events.seen == [("p", "Normal", "WaitingForData")]
+    assert world.events.by_name == [("p", "Normal", "WaitingForData")]
 
 
 async def test_release_takes_the_waiting_annotation_off(world: World) -> None:
@@ -131,7 +132,7 @@ async def test_max_wait_releases_with_a_warning_event(world: World) -> None:
     await world.add_pod(**{names.ANNOTATION_MAX_WAIT: "90s"})
     world.now += 91
     await world.step()
-    assert world.events.seen == [("p", "Warning", "MaxWaitPassed")]
+    assert world.events.by_name == [("p", "Warning", "MaxWaitPassed")]
 
 
 async def test_a_require_pod_held_past_max_wait_is_told_so_once(world: World) -> None:
@@ -140,7 +141,7 @@ async def test_a_require_pod_held_past_max_wait_is_told_so_once(world: World) ->
     world.now += 91
     await world.step()
     await world.step()
-    assert [reason for _, _, reason in world.events.seen] == ["WaitingForData", "MaxWaitPassed"]
+    assert world.events.reasons == ["WaitingForData", "MaxWaitPassed"]
 
 
 async def test_the_placement_hears_where_data_is_wanted(world: World) -> None:
@@ -172,10 +173,9 @@ async def test_a_pod_that_cannot_be_released_is_told_and_keeps_no_room_from_othe
     await world.add_pod()
     world.warm()
     world.kube.refuse("patch", PODS, error)
-    again = await world.step()
-    assert again is not None
+    again = present(await world.step())
     assert 0 < again <= 2.0
-    assert ("p", "Warning", "WriteFailed") in world.events.seen
+    assert ("p", "Warning", "WriteFailed") in world.events.by_name
     world.kube.allow("patch", PODS)
     await world.add_pod("later", cpu="1")
     await world.step()
@@ -263,7 +263,7 @@ async def test_a_pod_that_was_made_anew_before_its_turn_is_decided_on_anew(world
 async def test_a_pass_that_fails_forgets_nothing(world: World) -> None:
     await world.add_pod()
     world.warm()
-    odd = mock.patch("stoker_operator.core.gating.find_wanted", side_effect=ArithmeticError("odd"))
+    odd = mock.patch("stoker_operator.core.gating.gating.find_wanted", side_effect=ArithmeticError("odd"))
     with odd, pytest.raises(ArithmeticError):
         await world.step()
     await world.step()

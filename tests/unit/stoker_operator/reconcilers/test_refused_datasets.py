@@ -1,32 +1,25 @@
-"""What is refused of one Dataset, or cannot be worked out for it, is its condition and delays no other."""
+"""A rejected write or a failed computation of one Dataset becomes its condition and delays no other Dataset."""
 
 from typing import Any
 
 import pytest
 
 from stoker_api import names
-from stoker_api.dataset import Dataset
+from stoker_api.datasets.dataset import Dataset
+from stoker_api.meta import Condition
 from stoker_api.names import ConditionType, Reason
-from stoker_api.nodecache import NodeCache
+from stoker_api.node_caches.nodecache import NodeCache
 from stoker_kube.errors import Forbidden, Invalid, NotFound, Unavailable
-from stoker_kube.resources import (
-    DATASETS,
-    NODE_CACHES,
-    PERSISTENT_VOLUME_CLAIMS,
-    PERSISTENT_VOLUMES,
-    ROLES,
-    Kind,
-)
-from stoker_operator.core import dataset_decision
-from stoker_operator.core.conditions import find
-from stoker_operator.core.listing import decide_listing
+from stoker_kube.resources import DATASETS, NODE_CACHES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, ROLES, Kind
+from stoker_operator.core.incremental import dataset_decision
+from stoker_operator.core.plans.listing import decide_listing
 from tests.fakes.kube import FakeKube
-from tests.unit.stoker_operator.builders import V1
+from tests.unit.stoker_operator.builders import V1, condition
 from tests.unit.stoker_operator.world import World
 
 
 class Picky(FakeKube):
-    """An API server that takes no NodeCache with an entry of certain names, and counts what it is asked."""
+    """An API server that rejects NodeCaches with certain entries, and counts requests."""
 
     def __init__(self, refused: set[str]) -> None:
         super().__init__()
@@ -37,6 +30,11 @@ class Picky(FakeKube):
             self.requests.append(("refused", kind.plural))
             raise Invalid(422, "Invalid", "spec.datasets: too odd")
         return await super().apply(kind, body, **options)
+
+
+async def reconciled(world: World, name: str = "imagenet") -> Condition:
+    """Return the condition about failed writes of a Dataset."""
+    return condition((await world.dataset(name)).status, ConditionType.RECONCILED)
 
 
 @pytest.mark.expected_logs("trying again")
@@ -64,9 +62,8 @@ async def test_a_namespace_that_takes_no_claim_delays_no_other(world: World) -> 
         await world.add_dataset(name)
     for _ in range(3):
         await world.step()
-    reconciled = find((await world.dataset()).status.conditions, ConditionType.RECONCILED)
-    assert reconciled is not None
-    assert (reconciled.status, "exceeded quota: none" in reconciled.message) == ("False", True)
+    found = await reconciled(world)
+    assert (found.status, "exceeded quota: none" in found.message) == ("False", True)
     assert ("Warning", Reason.WRITE_FAILED) in world.events.seen
     assert (await world.dataset("coco")).status.listing_node == "a"
     assert len((await world.cache()).spec.datasets) == 2
@@ -84,8 +81,7 @@ async def test_a_namespace_that_takes_no_role_delays_no_other(world: World) -> N
 @pytest.mark.expected_logs("trying again")
 async def test_a_volume_that_cannot_be_removed_holds_its_dataset_and_no_other(world: World) -> None:
     for name in ("imagenet", "coco"):
-        await world.add_dataset(name)
-    await world.run(2)
+        await world.start(name, passes=2)
     await world.kube.delete(DATASETS, "imagenet", "vision")
     world.kube.fail_next("delete", PERSISTENT_VOLUMES, Forbidden(403, "Forbidden", "no"))
     await world.run(2)
@@ -96,7 +92,7 @@ async def test_a_volume_that_cannot_be_removed_holds_its_dataset_and_no_other(wo
     assert len(world.kube.objects(DATASETS)) == 1
 
 
-@pytest.mark.expected_logs("cannot be given Dataset vision/odd")
+@pytest.mark.expected_logs("cannot get Dataset vision/odd")
 async def test_a_node_cache_that_some_datasets_spoil_is_written_without_them() -> None:
     kube = Picky({"odd-1", "odd-2"})
     world = World(kube)
@@ -104,43 +100,35 @@ async def test_a_node_cache_that_some_datasets_spoil_is_written_without_them() -
     for number in range(8):
         await world.add_dataset(f"good-{number}")
     for number in (1, 2):
-        await world.add_dataset(f"odd-{number}")
-    await world.run(3)
+        await world.start(f"odd-{number}", passes=3)
     assert {entry.name for entry in (await world.cache()).spec.datasets} == {f"good-{number}" for number in range(8)}
-    reconciled = find((await world.dataset("odd-1")).status.conditions, ConditionType.RECONCILED)
-    assert reconciled is not None
-    assert "a cannot be given it: spec.datasets: too odd" in reconciled.message
+    assert "a cannot get it: spec.datasets: too odd" in (await reconciled(world, "odd-1")).message
     refusals = world.kube.requests.count(("refused", "nodecaches"))
     assert refusals < 12
-    await world.add_dataset("later")
-    await world.run(2)
+    await world.start("later", passes=2)
     assert "later" in {entry.name for entry in (await world.cache()).spec.datasets}
     assert world.kube.requests.count(("refused", "nodecaches")) == refusals
 
 
-@pytest.mark.expected_logs("cannot be given Dataset vision/odd")
+@pytest.mark.expected_logs("cannot get Dataset vision/odd")
 async def test_a_refused_entry_is_tried_again_and_taken_when_nothing_is_odd_any_more() -> None:
     kube = Picky({"odd"})
     world = World(kube)
     world.add_node("a")
-    await world.add_dataset("odd")
-    await world.run(2)
+    await world.start("odd", passes=2)
     kube.refused.clear()
     world.now += 11
     await world.run(3)
     assert [entry.name for entry in (await world.cache()).spec.datasets] == ["odd"]
-    reconciled = find((await world.dataset("odd")).status.conditions, ConditionType.RECONCILED)
-    assert reconciled is not None
-    assert reconciled.status == "True"
+    assert (await reconciled(world, "odd")).status == "True"
 
 
-@pytest.mark.expected_logs("cannot be given Dataset vision/odd")
+@pytest.mark.expected_logs("cannot get Dataset vision/odd")
 async def test_what_a_node_came_back_with_is_not_cleaned_because_its_entry_is_refused() -> None:
     kube = Picky({"odd"})
     world = World(kube)
     world.add_node("a")
-    await world.add_dataset("odd")
-    await world.run()
+    await world.start("odd")
     row = {"namespace": "", "name": "", "uid": (await world.dataset("odd")).metadata.uid, "retained": [V1]}
     status = {"inventory": True, "datasets": [row]}
     raw = await kube.patch(NODE_CACHES, "a", {"status": status}, subresource="status")
@@ -160,14 +148,13 @@ async def test_figures_beyond_64_bits_end_with_a_condition_and_reach_no_node(
     world: World, spec: dict[str, Any]
 ) -> None:
     await world.add_dataset("odd", cache=spec)
-    await world.add_dataset()
-    await world.run(2)
+    await world.start(passes=2)
     assert [entry.name for entry in (await world.cache()).spec.datasets] == ["imagenet"]
     raw = await world.kube.get(DATASETS, "odd", "vision")
     assert {one["type"]: one["status"] for one in raw["status"]["conditions"]}["Accepted"] == "False"
 
 
-@pytest.mark.expected_logs("cannot be worked out", "odd")
+@pytest.mark.expected_logs("caused an internal error", "odd")
 async def test_what_cannot_be_worked_out_for_one_becomes_its_condition(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,31 +165,24 @@ async def test_what_cannot_be_worked_out_for_one_becomes_its_condition(
 
     monkeypatch.setattr(dataset_decision, "decide_listing", odd)
     for name in ("odd", "imagenet"):
-        await world.add_dataset(name)
-    await world.run(2)
+        await world.start(name, passes=2)
     assert (await world.dataset()).status.listing_node == "a"
-    reconciled = find((await world.dataset("odd")).status.conditions, ConditionType.RECONCILED)
-    assert reconciled is not None
-    assert "please report this: ArithmeticError('odd')" in reconciled.message
+    assert "please report it: ArithmeticError('odd')" in (await reconciled(world, "odd")).message
 
 
 @pytest.mark.expected_logs("its status is too odd")
 async def test_a_status_that_is_not_taken_is_written_as_it_was_with_the_reason(world: World) -> None:
-    await world.add_dataset()
-    await world.run()
+    await world.start()
     await world.kube.patch(DATASETS, "imagenet", {"spec": {"cache": {"replicas": 2}}}, "vision")
     world.kube.fail_next("patch", DATASETS, Invalid(422, "Invalid", "its status is too odd"))
     await world.run()
-    reconciled = find((await world.dataset()).status.conditions, ConditionType.RECONCILED)
-    assert reconciled is not None
-    assert "its status is too odd" in reconciled.message
+    assert "its status is too odd" in (await reconciled(world)).message
 
 
 async def test_in_a_namespace_whose_datasets_all_go_no_role_is_written(world: World) -> None:
     for name in ("one", "two"):
         credentials = {"secretRef": {"name": f"keys-of-{name}"}}
-        await world.add_dataset(name, source={"uri": "s3://bucket/", "credentials": credentials})
-    await world.run(2)
+        await world.start(name, source={"uri": "s3://bucket/", "credentials": credentials}, passes=2)
     world.kube.refuse("patch", ROLES, Forbidden(403, "Forbidden", "the namespace is being terminated"))
     for name in ("one", "two"):
         await world.kube.delete(DATASETS, name, "vision")
@@ -214,8 +194,7 @@ async def test_in_a_namespace_whose_datasets_all_go_no_role_is_written(world: Wo
 
 
 async def test_a_404_for_a_dataset_that_is_there_takes_it_from_no_node(world: World) -> None:
-    await world.add_dataset()
-    await world.run(2)
+    await world.start(passes=2)
     await world.kube.patch(DATASETS, "imagenet", {"spec": {"cache": {"replicas": 2}}}, "vision")
     await world.see()
     world.kube.fail_next("patch", DATASETS, NotFound(404, "NotFound", "its kind is not served for a moment"))

@@ -5,43 +5,33 @@ from typing import Any
 import pytest
 
 from stoker_api import names
-from stoker_kube.events import EventRecorder
 from stoker_kube.resources import NODES
-from stoker_operator.core.views import parse_node, parse_pod
-from stoker_operator.mirror.state import ClusterState
+from stoker_operator.core.views.cluster import parse_node
 from stoker_operator.reconcilers.startup_taints import StartupTaints
-from stoker_operator.writer import Writer
-from tests.fakes.kube import FakeKube
-from tests.fakes.sidecar import DAEMON_SET
+from tests.unit.stoker_operator.builders import sidecar_pod
+from tests.unit.stoker_operator.operator_world import OperatorWorld
 
 OURS = {"key": names.TAINT_AGENT_NOT_READY, "effect": "NoSchedule"}
 OTHER = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 
 
-class World:
+class World(OperatorWorld):
     """A node with taints, and the sidecar's pod on it."""
 
     def __init__(self) -> None:
-        self.kube = FakeKube()
-        self.state = ClusterState("stoker")
-        self.now = 0.0
-        writer = Writer(self.kube)
-        self.taints = StartupTaints(writer, self.state, EventRecorder(self.kube, "test"), lambda: self.now)
+        super().__init__()
+        self.taints = StartupTaints(self.writer, self.state, self.events, self.clock)
 
     async def add_node(self, *taints: dict[str, Any]) -> None:
         raw = await self.kube.create(NODES, {"metadata": {"name": "a"}, "spec": {"taints": list(taints)}})
         self.state.nodes.put("a", parse_node(raw))
 
     def add_sidecar(self, namespace: str = "stoker", *, ready: bool = True) -> None:
-        labels = {"app.kubernetes.io/component": "sidecar"}
-        conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
-        meta: dict[str, Any] = {"name": "sidecar", "namespace": namespace, "uid": "s", "labels": labels}
-        meta["ownerReferences"] = [DAEMON_SET]
-        pod = parse_pod({"metadata": meta, "spec": {"nodeName": "a"}, "status": {"conditions": conditions}})
+        pod = sidecar_pod("a", namespace, ready=ready)
         self.state.pods.put(pod.key, pod)
 
     async def left(self) -> list[dict[str, Any]]:
-        """Run a pass; the taints that the node has after it."""
+        """Run a pass. Return the remaining taints of the node."""
         await self.taints.reconcile()
         await self.taints.work.settled()
         return list((await self.kube.get(NODES, "a"))["spec"]["taints"])

@@ -1,50 +1,36 @@
 """The pass over TuningProfiles against the in-memory API server.
 
-`STOKER_RANDOM_PROFILES=1000` has it look at that many random ones; by default it is 100.
+`STOKER_RANDOM_PROFILES=1000` sets the number of random profiles. The default is 100.
 """
 
 import os
 from typing import Any
 
+import pytest
+
 from stoker_api.names import ConditionType
-from stoker_api.nodecache import NodeCache
-from stoker_api.tuning import NodeProfile, NodeRuleFigures
-from stoker_api.tuningprofile import TuningProfile
-from stoker_kube.events import EventRecorder, ObjectRef
+from stoker_api.node_caches.nodecache import NodeCache
+from stoker_api.profiles.tuning import NodeProfile, NodeRuleFigures
+from stoker_api.profiles.tuningprofile import TuningProfile
 from stoker_kube.resources import TUNING_PROFILES
-from stoker_operator.core.conditions import find
-from stoker_operator.core.profile_status import FIGURES_EVERY, WHERE_EVERY
-from stoker_operator.core.profiles import ProfileReader
-from stoker_operator.mirror.state import ClusterState
+from stoker_operator.core.classes.profiles import ProfileReader
+from stoker_operator.core.status.profile_status import FIGURES_EVERY, WHERE_EVERY
 from stoker_operator.reconcilers.tuning_profiles import TuningProfileReconciler
-from stoker_operator.writer import Writer
-from tests.fakes.kube import FakeKube
+from tests.unit.stoker_operator.builders import condition
+from tests.unit.stoker_operator.operator_world import OperatorWorld
 from tests.unit.stoker_operator.profiles import BAD, GOOD
 from tests.unit.stoker_tuning.documents.test_random_documents import Writer as RandomDocuments
 
 COUNT = int(os.environ.get("STOKER_RANDOM_PROFILES", "100"))
 
 
-class Recorded(EventRecorder):
-    """Keeps events instead of writing them."""
+class World(OperatorWorld):
+    """An API server, its mirror, and a clock."""
 
     def __init__(self) -> None:
-        self.seen: list[tuple[str, str]] = []
-
-    def event(self, ref: ObjectRef, type: str, reason: str, message: str) -> None:
-        self.seen.append((type, ref.name))
-
-
-class World:
-    """An API server, the mirror of it, and a clock."""
-
-    def __init__(self) -> None:
-        self.kube = FakeKube()
-        self.state = ClusterState("stoker")
-        self.events = Recorded()
-        self.now = 1_800_000_000.0
+        super().__init__()
         self._reader = ProfileReader()
-        self.reconciler = TuningProfileReconciler(Writer(self.kube), self.state, self.events, lambda: self.now)
+        self.reconciler = TuningProfileReconciler(self.writer, self.state, self.events, self.clock)
 
     async def apply(self, spec: Any, name: str = "fast") -> None:
         raw = await self.kube.apply(TUNING_PROFILES, {"metadata": {"name": name}, "spec": spec}, field_manager="user")
@@ -64,35 +50,38 @@ class World:
             "tuning": [NodeRuleFigures(profile="fast", rule="shards", matched=matched).wire()],
         }
         metadata = {"name": "a", "uid": "a", "resourceVersion": str(matched + generation)}
-        self.state.node_caches.put("a", NodeCache.model_validate({"metadata": metadata, "status": status}))
+        given = {"namespace": "n", "name": "d", "uid": "d", "source": {"uri": "s3://b/"}, "tuning": {"profile": "fast"}}
+        spec = {"datasets": [given]}
+        self.state.node_caches.put(
+            "a", NodeCache.model_validate({"metadata": metadata, "spec": spec, "status": status})
+        )
 
 
-async def test_the_status_says_that_it_is_accepted() -> None:
-    world = World()
-    await world.apply(GOOD)
-    await world.run()
+@pytest.fixture
+async def world() -> World:
+    """Make an operator that has seen a valid TuningProfile."""
+    made = World()
+    await made.apply(GOOD)
+    await made.run()
+    return made
+
+
+async def test_the_status_says_that_it_is_accepted(world: World) -> None:
     status = (await world.profile()).status
-    accepted = find(status.conditions, ConditionType.ACCEPTED)
-    assert accepted is not None
+    accepted = condition(status, ConditionType.ACCEPTED)
     assert (accepted.status, status.observed_generation, status.rule_count) == ("True", 1, 1)
-    assert world.events.seen == [("Normal", "fast")]
+    assert world.events.by_name == [("fast", "Normal", "Accepted")]
 
 
-async def test_the_last_good_generation_is_remembered() -> None:
-    world = World()
-    await world.apply(GOOD)
-    await world.run()
+async def test_the_last_good_generation_is_remembered(world: World) -> None:
     await world.apply(BAD)
     await world.run()
     status = (await world.profile()).status
     assert (status.observed_generation, status.accepted_generation) == (2, 1)
-    assert world.events.seen == [("Normal", "fast"), ("Warning", "fast")]
+    assert [one[:2] for one in world.events.by_name] == [("fast", "Normal"), ("fast", "Warning")]
 
 
-async def test_a_pass_that_finds_nothing_new_writes_nothing() -> None:
-    world = World()
-    await world.apply(GOOD)
-    await world.run()
+async def test_a_pass_that_finds_nothing_new_writes_nothing(world: World) -> None:
     world.kube.requests.clear()
     await world.run()
     assert world.kube.requests == []
@@ -112,13 +101,10 @@ async def test_figures_alone_are_written_once_a_minute() -> None:
     assert (await world.profile()).status.rules[0].matched == 2
 
 
-async def test_figures_that_were_too_early_are_written_as_soon_as_they_may_be() -> None:
-    world = World()
-    await world.apply(GOOD)
-    await world.run()
+async def test_figures_that_were_too_early_are_written_as_soon_as_they_may_be(world: World) -> None:
     world.now += FIGURES_EVERY / 2
     world.report(1)
-    await world.run()  # writes where it is
+    await world.run()  # writes the current figures
     world.now += FIGURES_EVERY / 2
     assert await world.run() == FIGURES_EVERY / 2
     world.now += FIGURES_EVERY / 2
@@ -126,10 +112,7 @@ async def test_figures_that_were_too_early_are_written_as_soon_as_they_may_be() 
     assert (await world.profile()).status.rules[0].matched == 1
 
 
-async def test_where_it_runs_is_written_every_few_seconds() -> None:
-    world = World()
-    await world.apply(GOOD)
-    await world.run()
+async def test_where_it_runs_is_written_every_few_seconds(world: World) -> None:
     world.report(1)
     assert await world.run() == WHERE_EVERY
     world.now += WHERE_EVERY

@@ -1,8 +1,9 @@
-"""Whose turn it is."""
+"""Order of turns."""
 
 from collections.abc import Iterable
 
-from stoker_operator.reconcilers.turns import KeyedAction, Turns
+from stoker_operator.reconcilers.loops.turns import KeyedAction, Turns
+from tests.support.present import present
 
 
 async def nothing() -> None:
@@ -21,7 +22,7 @@ def wish(turns: Turns, actions: Iterable[KeyedAction]) -> None:
 
 
 def begun(turns: Turns) -> list[str]:
-    """Begin all that may begin."""
+    """Start all actions that may start."""
     found = []
     while (one := turns.begin()) is not None:
         found.append(one.key)
@@ -80,10 +81,16 @@ def test_what_waited_goes_before_what_is_offered_again() -> None:
     turns = Turns(at_once=1, at_once_each=1)
     crowd = [action(f"job-{number}") for number in range(3)]
     served = []
-    for _ in crowd:  # each pass wishes for all of them, and there is time for one
+    for _ in crowd:  # each pass requests all of them, and has time for one
         wish(turns, crowd)
-        one = turns.begin()
-        assert one is not None
+        one = present(turns.begin())
         served.append(one.key)
         turns.end(one)
     assert served == ["job-0", "job-1", "job-2"]
+
+
+def test_the_scope_that_spent_least_goes_first_and_equal_ones_in_turn() -> None:
+    spent = {"busy": 9.0}
+    turns = Turns(at_once=9, at_once_each=9, spent=lambda scope: spent.get(scope, 0.0))
+    wish(turns, [action(f"{scope}-{number}", scope) for scope in ("busy", "a", "b") for number in range(2)])
+    assert begun(turns) == ["a-0", "b-0", "a-1", "b-1", "busy-0", "busy-1"]

@@ -1,4 +1,4 @@
-"""The API server is known by the path in the webhook's configuration, which nobody else reads."""
+"""The API server proves itself by the path in the webhook's configuration, which only it reads."""
 
 import asyncio
 from typing import Any
@@ -13,7 +13,7 @@ from tests.fakes.kube import FakeKube
 
 
 class World:
-    """A configuration as the chart makes it, and replicas whose clock is the test's."""
+    """A configuration as in the chart, and replicas with a manual clock."""
 
     def __init__(self) -> None:
         self.kube = FakeKube()
@@ -38,7 +38,7 @@ class World:
         return str((await self.client())["service"]["path"])
 
     async def _sleep(self, seconds: float) -> None:
-        await asyncio.sleep(0)  # others have their turn
+        await asyncio.sleep(0)  # let other tasks run
         self.now += seconds
 
 
@@ -108,7 +108,7 @@ async def test_strangers_make_it_look_once_a_second_at_most(world: World) -> Non
     assert len(world.kube.requests) <= 3
 
 
-@pytest.mark.expected_logs("could not be looked up")
+@pytest.mark.expected_logs("could not be read")
 async def test_without_the_api_server_what_was_known_is_believed(world: World) -> None:
     replica = world.replica()
     await replica.ensure()

@@ -1,4 +1,4 @@
-"""The webhook's certificates over their life, on a clock that the tests hold."""
+"""The life cycle of the webhook's certificates, on a manual clock."""
 
 import ssl
 from datetime import UTC, datetime, timedelta
@@ -7,7 +7,7 @@ import pytest
 from cryptography import x509
 
 from stoker_operator.errors import CertificateError
-from stoker_operator.webhook.certs import CA_LIFE, CERTIFICATE_LIFE, KeyMaterial, make, renewed
+from stoker_operator.webhook.certs import CA_LIFE, CERTIFICATE_LIFE, KeyMaterial, expiry, make, renewed
 from stoker_operator.webhook.rotation import load_certificate, new_tls_context
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -19,14 +19,14 @@ def authorities(material: KeyMaterial) -> list[x509.Certificate]:
 
 
 def handshake(trusted: bytes, served: KeyMaterial, host: str) -> None:
-    """Make a TLS handshake in memory. Raises ssl.SSLError when the client does not trust the server."""
+    """Make a TLS handshake in memory. Raises ssl.SSLError if the client does not trust the server."""
     tls = new_tls_context()
     load_certificate(tls, served.certificate, served.key)
     client_context = ssl.create_default_context(cadata=trusted.decode())
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = client_context.wrap_bio(to_client, to_server, server_hostname=host)
     server = tls.wrap_bio(to_server, to_client, server_side=True)
-    for _ in range(4):  # TLS 1.3 needs two flights a side
+    for _ in range(4):  # TLS 1.3 needs two flights per side
         for side in (client, server):
             try:
                 side.do_handshake()
@@ -67,7 +67,7 @@ def test_a_renewed_authority_keeps_the_old_one_in_the_bundle() -> None:
 
 def test_during_a_change_of_authority_old_and_new_certificates_are_trusted() -> None:
     now = datetime.now(UTC)
-    due = now - CA_LIFE * (2 / 3) - timedelta(hours=12)  # made then, its authority is due since half a day
+    due = now - CA_LIFE * (2 / 3) - timedelta(hours=12)  # the authority is due since half a day
     old = renewed(make(HOSTS, due), HOSTS, now - timedelta(days=1))
     new = renewed(old, HOSTS, now)
     assert len(authorities(old)) < len(authorities(new))
@@ -94,3 +94,8 @@ def test_a_key_of_another_certificate_is_refused() -> None:
     one, two = make(HOSTS, NOW), make(HOSTS, NOW)
     with pytest.raises(CertificateError, match="cannot be used"):
         load_certificate(new_tls_context(), one.certificate, two.key)
+
+
+def test_a_damaged_certificate_has_no_expiry() -> None:
+    with pytest.raises(CertificateError, match="cannot be parsed"):
+        expiry(b"damaged")

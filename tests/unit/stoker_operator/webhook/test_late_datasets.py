@@ -1,4 +1,4 @@
-"""Looks at the API server for Datasets that the catalog lacks."""
+"""Queries to the API server for Datasets that the catalog lacks."""
 
 import asyncio
 from typing import Any
@@ -7,14 +7,14 @@ import pytest
 
 from stoker_kube.api import Listing
 from stoker_kube.resources import DATASETS
-from stoker_operator.core.catalog import CatalogEntry
+from stoker_operator.core.views.catalog import CatalogEntry
 from stoker_operator.webhook.late_datasets import AT_ONCE, SECONDS, LateDatasets
 from tests.fakes.kube import FakeKube
 from tests.support.virtual_time import run_virtual
 
 
 class Silent(FakeKube):
-    """An API server that never answers a list, and counts them."""
+    """An API server that counts lists and never answers them."""
 
     asked = 0
 

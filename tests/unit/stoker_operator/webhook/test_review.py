@@ -8,7 +8,7 @@ import jsonpatch
 import pytest
 
 from stoker_api import names
-from stoker_operator.core.catalog import CatalogEntry
+from stoker_operator.core.views.catalog import CatalogEntry
 from stoker_operator.errors import MalformedReviewError
 from stoker_operator.webhook.review import Result, review
 from tests.unit.stoker_operator.profiles import BAD, GOOD

@@ -13,20 +13,21 @@ import pytest
 from stoker_api import names
 from stoker_kube.errors import Unavailable
 from stoker_kube.resources import DATASETS
-from stoker_operator.core.catalog import Catalog, CatalogEntry
+from stoker_operator.core.views.catalog import Catalog, CatalogEntry
 from stoker_operator.errors import MalformedReviewError
-from stoker_operator.foreground import FOREGROUND
 from stoker_operator.webhook import server
 from stoker_operator.webhook.certs import KeyMaterial, make
 from stoker_operator.webhook.late_datasets import LateDatasets
-from stoker_operator.webhook.review import Review, review
+from stoker_operator.webhook.review import Review, decide, review
+from stoker_operator.webhook.review_request import ReviewRequest
 from stoker_operator.webhook.rotation import load_certificate, new_tls_context
-from stoker_operator.webhook.server import REQUESTS, WebhookServer
+from stoker_operator.webhook.server import REQUESTS, WebhookServer, namespace_in
 from tests.fakes.kube import FakeKube
+from tests.support.waiting import eventually
 
 
 class Running:
-    """A server on a free port, and a client that trusts what the test says."""
+    """A server on a free port, and a client with the given trust."""
 
     def __init__(self) -> None:
         self.catalog: Catalog | None = {"vision/imagenet": CatalogEntry("vision", "imagenet")}
@@ -89,20 +90,6 @@ async def test_a_look_that_fails_leaves_the_refusal(running: Running) -> None:
     assert "does not exist" in answer["response"]["status"]["message"]
 
 
-async def test_other_work_knows_of_a_review_until_it_is_answered(
-    running: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen = list[int]()
-
-    def watched(*arguments: Any, **options: Any) -> Review:
-        seen.append(FOREGROUND.count)
-        return review(*arguments, **options)
-
-    monkeypatch.setattr(server, "review", watched)
-    await running.post(make_review("imagenet:/data"))
-    assert (seen, FOREGROUND.count) == ([1], 0)
-
-
 async def test_requests_are_counted_by_result(running: Running) -> None:
     before = count("refused")
     await running.post(make_review("unknown:/data"))
@@ -150,11 +137,11 @@ async def test_a_large_review_is_no_work_of_the_loop(
 ) -> None:
     threads: list[str] = []
 
-    def told(body: bytes, catalog: Catalog, *, reports: bool) -> Review:
+    def told(*arguments: Any, **options: Any) -> Review:
         threads.append(threading.current_thread().name)
-        return review(body, catalog, reports=reports)
+        return decide(*arguments, **options)
 
-    monkeypatch.setattr(server, "review", told)
+    monkeypatch.setattr(server, "decide", told)
     await running.post(make_review("imagenet:/data") | {"more": "x" * size})
     assert [name == "review_0" for name in threads] == [aside]
 
@@ -162,3 +149,60 @@ async def test_a_large_review_is_no_work_of_the_loop(
 def test_what_is_nested_too_deep_is_no_review() -> None:
     with pytest.raises(MalformedReviewError):
         review(b'{"request": ' + b"[" * 100_000, {})
+
+
+async def test_a_review_that_is_too_large_is_refused_with_413(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "MOST_BODY", 2 * server.SMALL)
+    status, _ = await running.post({"more": "x" * server.MOST_BODY})
+    assert status == 413
+
+
+async def test_large_reviews_of_one_namespace_delay_no_small_one_and_one_large_one_of_another(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order, asked, go_on = list[str](), list[str](), threading.Event()
+
+    def waiting(request: ReviewRequest, *arguments: Any, **options: Any) -> Review:
+        order.append(request.namespace)
+        if threading.current_thread() is not threading.main_thread():
+            go_on.wait(30)
+        return decide(request, *arguments, **options)
+
+    def noted(head: bytes) -> str:
+        asked.append(namespace_in(head))
+        return asked[-1]
+
+    def large(namespace: str) -> dict[str, Any]:
+        request = make_review("vision/imagenet:/data")["request"] | {"namespace": namespace}
+        return {"request": {"namespace": namespace} | request | {"more": "x" * server.SMALL}}
+
+    monkeypatch.setattr(server, "decide", waiting)
+    monkeypatch.setattr(server, "namespace_in", noted)
+    async with asyncio.TaskGroup() as group, asyncio.timeout(30):
+        for _ in range(30):
+            group.create_task(running.post(large("evil")))
+        await eventually(lambda: len(asked) == 30)
+        late = group.create_task(running.post(large("victim")))
+        status, _ = await running.post(make_review("imagenet:/data"))  # a small review, while the thread is busy
+        await eventually(lambda: len(asked) == 31)
+        go_on.set()
+        await late
+    assert (status, order.index("victim") <= 2 * server.AT_ONCE) == (200, True)
+
+
+async def test_a_small_review_with_much_work_is_no_work_of_the_loop(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+
+    def told(*arguments: Any, **options: Any) -> Review:
+        threads.append(threading.current_thread().name)
+        return decide(*arguments, **options)
+
+    monkeypatch.setattr(server, "decide", told)
+    asked = make_review("imagenet:/" + "p" * 1000)
+    asked["request"]["object"]["spec"]["containers"] = [{"name": f"c{index}"} for index in range(100)]
+    await running.post(asked)
+    assert threads == ["review_0"]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from stoker_sidecar.fetcher.client_connection import ClientConnection
-from stoker_sidecar.wire.fetcher_protocol import MAX_LINE, Failed, Have, Request, decode_reply, encode_request
+from stoker_sidecar.fetcher.server import ClientConnection
+from stoker_sidecar.wire.fetcher_protocol import MAX_LINE, Failed, InventoryQuery, Request, decode_reply, encode_request
 from tests.support.waiting import eventually
 
 _LARGE = Failed(5, "x" * 512 * 1024)  # more than a socket takes at once
@@ -17,7 +17,7 @@ _LARGE = Failed(5, "x" * 512 * 1024)  # more than a socket takes at once
 
 @dataclass
 class Answers:
-    """What a test's server did: it answers each request by ``reply``, or never if there is none."""
+    """The requests that a test server has served. It answers each by ``reply``, or never if ``reply`` is None."""
 
     reply: Failed | None = None
     begun: list[int] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Answers:
 
 @asynccontextmanager
 async def connected(answers: Answers) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """Connect a client to a connection that answers so."""
+    """Connect a client to a connection with these answers."""
     ours, theirs = socket.socketpair()
     connection = ClientConnection(answers.serve, answers.open.add, answers.open.discard)
     await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, theirs)
@@ -53,7 +53,7 @@ async def connected(answers: Answers) -> AsyncIterator[tuple[asyncio.StreamReade
 
 
 def _requests(*numbers: int) -> bytes:
-    return b"".join(encode_request(number, Have("uid", "digest")) for number in numbers)
+    return b"".join(encode_request(number, InventoryQuery("uid", "digest")) for number in numbers)
 
 
 async def test_requests_that_come_together_are_served_side_by_side() -> None:
@@ -72,7 +72,7 @@ async def test_what_a_client_asked_for_ends_with_its_connection() -> None:
 
 
 async def test_answers_wait_while_the_client_does_not_read() -> None:
-    answers, numbers = Answers(_LARGE), range(1, 9)  # twice what the client takes up by itself, and more
+    answers, numbers = Answers(_LARGE), range(1, 9)  # more than twice the client's buffer
     async with connected(answers) as (reader, writer):
         writer.write(_requests(*numbers))
         await eventually(lambda: len(answers.begun) == len(numbers))

@@ -1,20 +1,20 @@
-"""What a fetcher may open, and that it ends when one of its folders is another by now."""
+"""Files that a fetcher may open. It exits when one of its folders has been replaced."""
 
 from pathlib import Path
 
 import pytest
 
 from stoker_sidecar.fetcher.confinement import confinement_of, end_when_outdated
-from stoker_sidecar.linux.confinement import Confinement
-from stoker_sidecar.linux.landlock import READ, WRITE
-from stoker_sidecar.linux.memory import FACTS
+from stoker_sidecar.fetcher.pages.memory_figures import FACTS
+from stoker_sidecar.linux.sandbox.confinement import Confinement
+from stoker_sidecar.linux.sandbox.landlock import READ, WRITE
 from stoker_sidecar.store.connection import ConnectionSettings
-from stoker_sidecar.wire.cache_folder import FolderSpec
+from stoker_sidecar.wire.config.cache_folder import FolderSpec
 from tests.support.cache_node import at_once
 
 
 class Replaced(Confinement):
-    """A confinement one of whose folders is another one when it is asked for the third time."""
+    """A confinement whose third check reports a replaced folder."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_api.backoff import BackoffPolicy
-from stoker_api.nodecache import NodePhase
-from stoker_sidecar.fetcher.core.lanes import WarmShare, warm_slots
-from stoker_sidecar.fetcher.core.rates import ArrivalSpeeds, Speed, TokenBucket, eta_seconds
-from stoker_sidecar.fetcher.core.room import Room
-from stoker_sidecar.fetcher.status import DatasetState, node_phase
+from stoker_api.node_caches.node_dataset_status import NodePhase
+from stoker_sidecar.fetcher.node.status import DatasetState, node_phase
+from stoker_sidecar.fetcher.ondisk.telemetry import ArrivalSpeeds, Speed, eta_seconds
+from stoker_sidecar.fetcher.sources.core.bandwidth import TokenBucket
+from stoker_sidecar.fetcher.sources.core.lanes import WarmShare, warm_slots
+from stoker_sidecar.fetcher.space.room import Room
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_a_limit_holds_over_any_sequence_of_requests(requests: list[tuple[float,
     for idle, size in requests:
         now += idle
         now += bucket.take(size, now)
-        assert asked <= 1000.0 * (now + 1) + 1e-6  # what was asked for before, at the rate and with one second's burst
+        assert asked <= 1000.0 * (now + 1) + 1e-6  # earlier requests, at the rate plus one second's burst
         asked += size
 
 

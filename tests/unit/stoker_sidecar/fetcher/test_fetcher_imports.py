@@ -1,4 +1,4 @@
-"""What a fetcher starts without: clients that it needs for other nodes, and for credentials that are no plain keys."""
+"""Imports that a fetcher starts without: clients for peers, and for credentials other than plain keys."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The fetcher runs where it was asked to, else near its cache disks; what cannot be had is told, and it runs on."""
+"""The fetcher runs on the requested CPUs, or near its cache disks. On failure it reports that and keeps running."""
 
 import errno
 from collections.abc import Iterable
@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.fetcher.own_cpus import CpuMachine, checked_cpus, take_cpus
-from stoker_sidecar.wire.cache_folder import FolderSpec
+from stoker_sidecar.fetcher.confinement import CpuMachine, checked_cpus, take_cpus
+from stoker_sidecar.wire.config.cache_folder import FolderSpec
 
 USABLE, NEAR = frozenset(range(8)), frozenset(range(4, 8))
 FOLDERS = (FolderSpec("/cache"),)
 
 
 class Recorded:
-    """A machine that remembers what was asked of it."""
+    """A machine that records the requests."""
 
     def __init__(self, error: OSError | None = None) -> None:
         self.taken: list[frozenset[int]] = []
@@ -50,10 +50,10 @@ def test_cpus_that_the_machine_lacks_are_told_and_it_runs_all_the_same() -> None
     assert recorded.taken == []
 
 
-@pytest.mark.expected_logs("the kernel refused others")
+@pytest.mark.expected_logs("the kernel refused other CPUs")
 def test_a_kernel_that_refuses_is_told_and_it_runs_all_the_same() -> None:
     recorded = Recorded(OSError(errno.EINVAL, "Invalid argument"))
-    assert "the kernel refused others: Invalid argument" in take_cpus("0", FOLDERS, recorded.machine).sentence
+    assert "the kernel refused other CPUs: Invalid argument" in take_cpus("0", FOLDERS, recorded.machine).sentence
 
 
 @pytest.mark.parametrize(("text", "word"), [("", "Auto"), ("auto", "Auto"), ("ALL", "All"), ("0-3", "0-3")])

@@ -1,15 +1,14 @@
-"""What the fetcher is told, from its command line and its environment."""
+"""Settings of the fetcher, from its command line and its environment."""
 
 from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.fetcher.download.policy import KeepWhatCame
 from stoker_sidecar.fetcher.main import cache_settings
-from stoker_sidecar.fetcher.node import CacheSettings
+from stoker_sidecar.fetcher.node.cache_node import CacheSettings
 from stoker_sidecar.fetcher.settings import FetcherSettings
 from stoker_sidecar.store.connection import ConnectionSettings
-from stoker_sidecar.wire.cache_folder import FolderSpec
+from stoker_sidecar.wire.config.cache_folder import FolderSpec
 
 NEEDED = ["--socket=/s", "--root=/a"]
 
@@ -25,7 +24,7 @@ def test_the_defaults_of_the_command_line_are_those_of_the_cache() -> None:
     settings = FetcherSettings.parse(NEEDED)
     connection = ConnectionSettings(endpoint_networks=())
     wanted = CacheSettings((FolderSpec("/a"),), connection=connection, peers=Path("/"))
-    assert cache_settings(settings, KeepWhatCame) == wanted
+    assert cache_settings(settings) == wanted
 
 
 def test_networks_of_endpoints_are_told_by_commas() -> None:

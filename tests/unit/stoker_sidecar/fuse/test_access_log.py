@@ -1,4 +1,4 @@
-"""What a FUSE server counts of opens and reads."""
+"""Counts of opens and reads in a FUSE server."""
 
 import socket
 from pathlib import Path
@@ -14,15 +14,20 @@ from stoker_sidecar.wire.access_protocol import MOST_ROWS, parse_batch
 
 @pytest.fixture
 def log() -> AccessLog:
-    made = AccessLog("u1", "d1")
-    made.on = True
-    return made
+    return AccessLog("u1", "d1")
 
 
-def test_nothing_is_counted_until_the_agent_asks_for_it() -> None:
-    log = AccessLog("u1", "d1")
+def test_what_is_read_before_the_agent_answers_is_told_to_it(log: AccessLog) -> None:
+    log.opened(7, 1)
+    log._take({"op": "count", "on": True})
+    assert log.batch().opens == 1
+
+
+def test_nothing_is_counted_once_the_agent_wants_nothing(log: AccessLog) -> None:
+    log._take({"op": "count", "on": False})
     log.opened(7, 1)
     assert not log.begin_read(7, 0, 4096)
+    log._take({"op": "count", "on": True})
     assert log.batch().opens == log.batch().reads == 0
 
 

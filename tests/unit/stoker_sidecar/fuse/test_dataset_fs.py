@@ -1,4 +1,4 @@
-"""The file system of a dataset version, with no kernel."""
+"""The file system of a Dataset version, with no kernel."""
 
 import errno
 import os
@@ -25,7 +25,7 @@ _BIG = "train/cat/1.png"
 
 
 class FakeFetch:
-    """Answers with ``bring``; remembers what it was asked."""
+    """Answers with ``bring``, and records the requests."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[int, int, int]] = []
@@ -183,6 +183,24 @@ def test_a_part_that_is_gone_at_open_is_asked_for_again(
 
     fetch.bring = bring
     assert trio.run(fs.read, version.ino(_BIG), 0, 100) == _FILES[_BIG][:100]
+
+
+def test_a_part_that_was_dropped_while_it_is_open_is_asked_for_again(
+    fs: DatasetFs, version: VersionFolder, fetch: FakeFetch
+) -> None:
+    ino = version.ino(_BIG)
+    fetch.bring = lambda _, offset, length: ReadDone("parts", version.put_part(_BIG, offset, length))
+    trio.run(fs.read, ino, 0, 100)
+    (version.folder / "parts" / str(ino)).unlink()  # like the fetcher before it truncates the file
+
+    def bring(_: int, offset: int, length: int) -> ReadDone:
+        if len(fetch.asked) == 2:
+            return ReadDone("parts", f"parts/{ino}")
+        return ReadDone("parts", version.put_part(_BIG, offset, length))
+
+    fetch.bring = bring
+    assert trio.run(fs.read, ino, 2000, 100) == _FILES[_BIG][2000:2100]
+    assert len(fetch.asked) == 3
 
 
 def test_a_part_that_is_always_gone_is_eio_and_not_an_endless_loop(

@@ -1,4 +1,4 @@
-"""A file system's manifest that dies with its disk is opened again where the fetcher says that the version lies now."""
+"""A manifest of a file system on a failed disk is opened again in the new folder of the version."""
 
 import errno
 from pathlib import Path
@@ -25,7 +25,7 @@ def manifest(tmp_path: Path, moved: VersionFolder) -> FollowingManifest:
 
 
 def _die(manifest: FollowingManifest) -> None:
-    """Have every question fail from now on, as on a disk that died."""
+    """Make all queries fail from now on, as on a failed disk."""
     manifest._manifest.close()
 
 

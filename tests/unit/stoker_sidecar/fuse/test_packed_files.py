@@ -1,4 +1,4 @@
-"""Compressed copies as a FUSE server reads them: any span, in bounded memory, by many at a time."""
+"""Compressed copies in a FUSE server: any range, in bounded memory, with many readers at a time."""
 
 import os
 from collections.abc import Iterator

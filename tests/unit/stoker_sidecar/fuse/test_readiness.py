@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from stoker_sidecar.fuse.readiness import ReadLock, wait_readable
+from stoker_sidecar.fuse.main import ReadLock, wait_readable
 
 
 @pytest.fixture

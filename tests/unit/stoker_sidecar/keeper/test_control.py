@@ -1,4 +1,4 @@
-"""What the keeper's socket takes and refuses."""
+"""Packets that the keeper's socket accepts and rejects."""
 
 from pathlib import Path
 from typing import Any

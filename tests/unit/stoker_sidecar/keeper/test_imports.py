@@ -1,4 +1,4 @@
-"""The keeper depends on the standard library alone."""
+"""The keeper depends only on the standard library."""
 
 import subprocess
 import sys
@@ -17,6 +17,6 @@ print(*sorted({{name.partition('.')[0] for name in sys.modules}} - sys.stdlib_mo
 
 
 def test_importing_the_keeper_pulls_in_nothing_but_the_standard_library_and_ourselves() -> None:
-    # -S: without site-packages, so that an import from there fails outright.
+    # -S: without site-packages, so that imports from there fail.
     done = subprocess.run([sys.executable, "-S", "-c", _PROGRAM], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["stoker_api", "stoker_sidecar"]

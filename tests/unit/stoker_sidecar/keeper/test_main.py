@@ -1,4 +1,4 @@
-"""What the keeper prepares: its folders, and the OOM killer, in a folder that stands for its cgroup."""
+"""Preparations of the keeper: its folders, and the OOM killer, with a folder as its cgroup."""
 
 import logging
 from pathlib import Path
@@ -34,7 +34,7 @@ def test_a_cgroup_without_groups_is_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.expected_logs("out of memory ends the whole sidecar")
 def test_a_cgroup_that_refuses_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / "memory.oom.group").mkdir()  # as good as read-only, which root would write to
+    (tmp_path / "memory.oom.group").mkdir()  # acts as a read-only file, since root could write to a real one
     with caplog.at_level(logging.WARNING):
         end_one_process_at_a_time(tmp_path)
     assert "out of memory ends the whole sidecar" in caplog.text

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from stoker_sidecar.keeper.settings import parse
-from stoker_sidecar.wire.cache_folder import FolderSpec
+from stoker_sidecar.wire.config.cache_folder import FolderSpec
 
 
 def test_defaults_are_those_of_the_image() -> None:
@@ -34,7 +34,7 @@ def test_an_empty_command_starts_nothing() -> None:
     [
         (["--on-exit", "explode"], "--on-exit 'explode' must be unmount or keep"),
         (["--log-level", "loud"], "--log-level 'loud' must be one of debug, info, warning, error"),
-        (["--observe", "on"], "--observe 'on' must be Auto, Fuse or Off"),
+        (["--observe", "on"], "--observe 'on' must be Auto or Off"),
         (["--observer-cpu", "5%"], "--observer-cpu '5%' must be between 0.0001 and 1"),
         (["--run-as", "nobody"], "--run-as 'nobody' must be a user id"),
     ],
@@ -43,6 +43,12 @@ def test_a_wrong_value_ends_with_a_sentence(argv: list[str], sentence: str, caps
     with pytest.raises(SystemExit):
         parse(argv, {})
     assert sentence in capsys.readouterr().err
+
+
+def test_a_wrong_log_format_ends_with_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse([], {"STOKER_LOG_FORMAT": "xml"})
+    assert "STOKER_LOG_FORMAT is 'xml': it must be text or json" in capsys.readouterr().err
 
 
 def test_help_names_the_environment_variable_of_each_flag(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""The fetcher's memory goes from one keeper to the next."""
+"""The fetcher's memory moves from one keeper to the next."""
 
 import os
 
@@ -6,7 +6,7 @@ import pytest
 
 from stoker_sidecar.keeper.supervisor import StateMemory
 
-_FAR = 1 << 30  # where the second half of what is remembered lies
+_FAR = 1 << 30  # offset of the second half of the state
 _PARTS = {0: b"first", 70_000: os.urandom(200_000), _FAR: b"second"}
 
 

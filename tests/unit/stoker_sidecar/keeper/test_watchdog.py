@@ -1,4 +1,4 @@
-"""When a child is started again."""
+"""When a child is restarted."""
 
 from itertools import accumulate
 
@@ -53,7 +53,7 @@ def test_a_fuse_server_that_dies_of_every_request_does_not_spin() -> None:
 
 @pytest.mark.parametrize("policy", [PATIENT, PROMPT, QUICK, ZYGOTE])
 def test_the_keeper_starts_another_within_a_second_of_seeing_that_one_was_stopped(policy: RestartPolicy) -> None:
-    killed_after = LOOK_SECONDS  # at most, when it was just asked to fork; else the kernel tells at once
+    killed_after = LOOK_SECONDS  # at most, if it was just asked to fork. Otherwise the kernel reports it at once
     _, waits = after_end(RestartHistory(), policy.stable_after, policy)
     assert killed_after + waits <= 1.0
 

@@ -1,4 +1,4 @@
-"""Root opens what lies in another user's folder, and follows no link there."""
+"""Root opens a file in another user's folder, and follows no link there."""
 
 import errno
 import os

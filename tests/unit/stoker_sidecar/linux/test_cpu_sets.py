@@ -1,4 +1,4 @@
-"""Lists of CPUs, which of them are near a disk, and on which of them processes run."""
+"""Lists of CPUs, CPUs near a disk, and CPUs of processes."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -71,7 +71,7 @@ NODES = [frozenset(range(4)), frozenset(range(4, 8))]
         ([frozenset()], ALL),
         ([NODES[1]], NODES[1]),
         (NODES, ALL),
-        ([NODES[0], frozenset()], ALL),  # one of the disks is near none
+        ([NODES[0], frozenset()], ALL),  # one of the disks is near no CPU
         ([frozenset({90})], ALL),  # none of those may be used
         ([ALL, ALL], ALL),  # a machine of one node
     ],
@@ -88,7 +88,7 @@ def test_cpus_that_are_not_there_are_told_in_a_sentence() -> None:
 
 
 def _machine(root: Path, numa_node: str = "1\n") -> Path:
-    """Make /proc and /sys of a machine whose NVMe disk, of which /cache is a partition, is at a NUMA node."""
+    """Make /proc and /sys of a machine with an NVMe disk at a NUMA node. /cache is a partition of that disk."""
     disk = root / "sys/devices/pci0000:00/0000:00:04.0/nvme/nvme0/nvme0n1"
     (disk / "nvme0n1p1").mkdir(parents=True)
     (disk / "nvme0n1p1/partition").write_text("1\n")

@@ -1,4 +1,4 @@
-"""What a machine has, by small trees in place of /proc, /sys and /dev."""
+"""The hardware of a machine, from small trees in place of /proc, /sys and /dev."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from stoker_sidecar.linux.hardware import (
     parse_memory,
     read_machine,
 )
-from stoker_sidecar.linux.mountinfo import Mount
+from stoker_sidecar.linux.mounts.mountinfo import Mount
 
 NVIDIA, AMD, INTEL, ASPEED = 0x10DE, 0x1002, 0x8086, 0x1A03
 
@@ -68,9 +68,9 @@ def test_memory_is_not_known_by_another_text(text: str) -> None:
         (PciDevice(0x0380, AMD), 1),
         (PciDevice(0x1200, AMD), 1),
         (PciDevice(0x0380, INTEL), 1),
-        (PciDevice(0x0300, INTEL), 0),  # of the processor
-        (PciDevice(0x0300, ASPEED), 0),  # of the board
-        (PciDevice(0x0403, NVIDIA), 0),  # the GPU's sound
+        (PciDevice(0x0300, INTEL), 0),  # part of the processor
+        (PciDevice(0x0300, ASPEED), 0),  # part of the board
+        (PciDevice(0x0403, NVIDIA), 0),  # the sound device of the GPU
         (PciDevice(0x0680, NVIDIA), 0),  # a bridge between GPUs
         (PciDevice(0x0302, NVIDIA, virtual=True), 0),
     ],

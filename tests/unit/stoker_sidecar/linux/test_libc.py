@@ -1,9 +1,9 @@
-"""Calls of the C library, as far as they can be tried without rights: memory that goes back to the kernel, or stays."""
+"""Calls of the C library that need no rights: memory is returned to the kernel, or kept."""
 
 import subprocess
 import sys
 
-# Pieces of a page each, as SQLite takes them, of which the last stays: malloc keeps all that lies before it.
+# Blocks of one page each, like SQLite's. The last one stays, so that malloc keeps all memory before it.
 _PROGRAM = """
 import ctypes
 from pathlib import Path
@@ -31,7 +31,7 @@ def test_memory_that_was_freed_before_what_is_in_use_goes_back_to_the_kernel() -
     assert subprocess.check_output([sys.executable, "-c", _PROGRAM], text=True).strip() == "True"
 
 
-# What a worker does with bodies of 100 KiB: several in hand, the oldest freed; then none.
+# A worker with bodies of 100 KiB: several in use, the oldest freed; then none.
 _BODIES = """
 import resource
 from stoker_sidecar.linux.libc import keep_freed_memory

@@ -1,4 +1,4 @@
-"""What keeps files in memory: locked ranges, names by descriptors, and the limits of a process."""
+"""Files locked in memory: ranges, names by descriptors, and the limits of a process."""
 
 import os
 import resource
@@ -45,7 +45,7 @@ def test_what_is_locked_stays_and_can_be_more_and_less(descriptor: int) -> None:
         found.append(_stays(descriptor))
     one.release()
     assert (found[1], _stays(descriptor)) == (SIZE, 0)
-    # The kernel keeps pages in larger pieces, of which a part is locked.
+    # The kernel keeps larger folios in full if a part is locked.
     assert 4 * MIB <= found[0] < 8 * MIB
     assert 6 * MIB - 1 <= found[2] < 10 * MIB
 

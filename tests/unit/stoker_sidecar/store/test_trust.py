@@ -1,4 +1,4 @@
-"""Whom the S3 clients of a process trust when their Secret has no CA."""
+"""CAs that the S3 clients of a process trust if their Secret has no CA."""
 
 import os
 import shutil

@@ -1,17 +1,18 @@
-"""What a recommendation comes to for the fetcher: rules count, tables never lower anything, no rule changes nothing."""
+"""The knobs from a recommendation: rules apply, tables never lower a value, and without a rule nothing changes."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_sidecar.fetcher.core.lanes import Bounds
-from stoker_sidecar.fetcher.core.readahead import MOST_FILES
-from stoker_sidecar.fetcher.download.parts import CHUNK
-from stoker_sidecar.fetcher.download.pipeline import Pipeline
-from stoker_sidecar.linux.fuse_device import READ_AHEAD
-from stoker_sidecar.tuning.core.file_knobs import BY_ITSELF, file_knobs, kernel_read_ahead, merged
-from stoker_sidecar.wire.fetcher_protocol import FileKnobs, PackingKnobs
-from stoker_tuning.recommend.knobs import MIB
+from stoker_sidecar.fetcher.ondisk.parts import CHUNK
+from stoker_sidecar.fetcher.sources.core.lanes import Bounds
+from stoker_sidecar.fetcher.sources.core.readahead import MOST_FILES
+from stoker_sidecar.fetcher.sources.pipeline import Pipeline
+from stoker_sidecar.linux.mounts.fuse_device import READ_AHEAD
+from stoker_sidecar.tuning.core.file_knobs import file_knobs, kernel_read_ahead, merged
+from stoker_sidecar.wire.fetcher_hints import FileKnobs, PackingKnobs
+from stoker_tuning.recommend.in_force import BY_ITSELF, in_force
+from stoker_tuning.recommend.knobs import KNOB_BY_NAME, MIB
 from stoker_tuning.recommend.named_sets import DEFAULTS
 from stoker_tuning.recommend.recommendation import Explained, recommend
 from stoker_tuning.rules.facts import AccessFacts, Surroundings, WorkloadFacts
@@ -30,9 +31,13 @@ def _knobs(
     most: OptimizationLevel | None = None,
     split: Split = Split.UNKNOWN,
 ) -> FileKnobs:
+    return file_knobs(_explained(given, phase), most, split)
+
+
+def _explained(given: dict[str, KnobValue], phase: TrainingPhase | None = None) -> Explained:
     action = ActionSpec(ActionType.PREFETCH, ActionTarget.FILE, given)
     values = {name: GivenValue(value, RULE, action) for name, value in given.items()}
-    return file_knobs(recommend(values, Surroundings(workload=WorkloadFacts(phase=phase))), most, split)
+    return recommend(values, Surroundings(workload=WorkloadFacts(phase=phase)))
 
 
 @pytest.mark.parametrize("phase", [None, *TrainingPhase])
@@ -43,6 +48,32 @@ def test_without_a_rule_no_phase_changes_anything(phase: TrainingPhase | None) -
 def test_without_a_rule_slow_training_changes_nothing_either() -> None:
     slow = Surroundings(AccessFacts(items_per_second=1.0), WorkloadFacts(phase=TrainingPhase.TRAINING))
     assert file_knobs(recommend({}, slow)) == AS_EVER
+    assert not any(in_force(recommend({}, slow), knob) for knob in KNOB_BY_NAME)
+
+
+@pytest.mark.parametrize(
+    ("given", "applied"),
+    [
+        ({"prefetch_depth": 3}, {"prefetch_depth"}),
+        ({"chunk_size": MIB, "cache_place": "memory"}, set()),
+        ({"compression_level": 9}, set()),
+        ({"compression": "off", "min_ratio": 2}, {"compression"}),
+        ({"compression": "on", "min_ratio": 2}, {"compression", "min_ratio"}),
+        ({"level": "Basic"}, {"level"}),
+    ],
+)
+def test_knobs_in_force_are_those_that_change_something(given: dict[str, KnobValue], applied: set[str]) -> None:
+    found = {knob for knob in given if in_force(_explained(given), knob)}
+    assert found == applied
+    assert (found - {"compression", "level"} == set()) or _knobs(given) != AS_EVER
+
+
+@pytest.mark.parametrize("level", OptimizationLevel)
+@pytest.mark.parametrize("knob", ["prefetch_size", "prefetch_depth", "parallel_streams"])
+def test_a_figure_of_a_named_level_is_in_force_where_the_fetcher_gets_it(level: str, knob: str) -> None:
+    explained = _explained({"level": level})
+    fields = {"prefetch_size": "ahead_bytes", "prefetch_depth": "ahead_files", "parallel_streams": "streams"}
+    assert in_force(explained, knob) is (getattr(file_knobs(explained), fields[knob]) is not None)
 
 
 def test_the_fetcher_comes_to_these_figures_by_itself() -> None:
@@ -65,7 +96,7 @@ def test_the_fetcher_comes_to_these_figures_by_itself() -> None:
         ({"compression": "on"}, FileKnobs(packing=PackingKnobs(3, _RATIO, tried=False))),
         ({"compression": "auto", "compression_level": 9, "min_ratio": 2}, FileKnobs(packing=PackingKnobs(9, 2))),
         ({"compression": "off", "compression_level": 9}, AS_EVER),
-        ({"compression_level": 9, "min_ratio": 2}, AS_EVER),  # `compression` alone turns it on
+        ({"compression_level": 9, "min_ratio": 2}, AS_EVER),  # only `compression` enables it
         ({"divide_cold": True}, AS_EVER),
         ({"divide_cold": False}, FileKnobs(divided=False)),
         ({"cache_policy": "ML"}, AS_EVER),
@@ -183,11 +214,6 @@ def test_copies_are_made_where_all_workloads_agree_as_the_most_careful_has_them(
     fast, small = FileKnobs(packing=PackingKnobs(1, 3, tried=False)), FileKnobs(packing=PackingKnobs(9, 1.5))
     assert merged([fast, small]).packing == PackingKnobs(1, 3, tried=True)
     assert merged([fast, AS_EVER]).packing is None
-
-
-def _explained(given: dict[str, KnobValue]) -> Explained:
-    action = ActionSpec(ActionType.PREFETCH, ActionTarget.FILE, given)
-    return recommend({name: GivenValue(value, RULE, action) for name, value in given.items()}, Surroundings())
 
 
 @pytest.mark.parametrize(("model", "paged"), [(True, True), (False, False)])

@@ -1,4 +1,4 @@
-"""Which files are treated alike, by rules and by who reads them."""
+"""Groups of files with the same knobs, by rules and by reading pods."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from stoker_sidecar.tuning.built_in import BuiltInRules
 from stoker_sidecar.tuning.core.grouping import CompiledChoice, FileGrouping
 from stoker_sidecar.tuning.source import TuningChoice
-from stoker_sidecar.wire.fetcher_protocol import MOST_GROUPS, FileKnobs
+from stoker_sidecar.wire.fetcher_hints import MOST_GROUPS, FileKnobs
 from stoker_tuning.documents.assembly import read_profile
 from stoker_tuning.recommend.knobs import MIB
 from stoker_tuning.rules.facts import Surroundings, WorkloadFacts
@@ -111,7 +111,7 @@ def test_of_the_built_in_rules_validation_files_come_unasked_while_somebody_trai
 def test_the_template_for_several_nodes_divides_what_is_cold() -> None:
     head = "apiVersion: stoker.dev/v1alpha1\nkind: TuningProfile\nmetadata: {name: mine}\n"
     choice = TuningChoice(tuple(read_profile(head + "spec: {use: [{template: distributed_training}]}").rules))
-    assert _knobs(choice, "train/1.jpg").divided  # while its workers are held
+    assert _knobs(choice, "train/1.jpg").divided  # while its workers are gated
     assert _knobs(choice, "train/1.jpg", [_in(TrainingPhase.TRAINING)]).ahead_files == 512
     assert _knobs(choice, "val/1.jpg", [_in(TrainingPhase.TRAINING)]).unasked
 

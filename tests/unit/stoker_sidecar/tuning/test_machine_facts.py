@@ -1,4 +1,4 @@
-"""What rules know of a machine, and of its way to each store."""
+"""Facts for rules about a machine, and about its connection to each store."""
 
 import pytest
 
@@ -29,24 +29,24 @@ def test_the_caches_room_is_another_one_when_it_has_changed_by_a_tenth(now: int,
 
 
 def warmed(seconds: int, *rates: float | None) -> StoreRates:
-    """Show a warm-up of so many seconds, second by second, at these rates in turn."""
+    """Record a warm-up of ``seconds``, with these rates in turn, one per second."""
     found = StoreRates()
     for second in range(seconds + 1):
         found.saw("u1", rates[second % len(rates)], float(second))
     return found
 
 
-def test_the_best_rate_is_known_after_half_a_minute_of_warming_up() -> None:
-    assert (warmed(29, 80 * MB).best("u1"), warmed(30, 20 * MB, 83 * MB).best("u1")) == (None, 80 * MB)
+def test_the_best_rate_is_known_after_five_seconds_of_warming_up() -> None:
+    assert (warmed(4, 80 * MB).best("u1"), warmed(5, 20 * MB, 83 * MB).best("u1")) == (None, 80 * MB)
 
 
 def test_what_is_limited_or_asked_for_by_readers_says_nothing_of_the_store() -> None:
     assert warmed(100, None).best("u1") is None
 
 
-def test_what_comes_under_a_limit_is_no_part_of_the_half_minute() -> None:
-    rates = warmed(20, 80 * MB)
-    for second in range(21, 100):
+def test_what_comes_under_a_limit_is_no_part_of_these_seconds() -> None:
+    rates = warmed(3, 80 * MB)
+    for second in range(4, 100):
         rates.saw("u1", None, float(second))
     assert rates.best("u1") is None
 

@@ -1,10 +1,10 @@
-"""FUSE mounts read ahead as the rules of their versions say, and as ever when these are gone."""
+"""FUSE mounts use the read-ahead of their versions' rules, and the default once the rules are gone."""
 
 from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.linux.fuse_device import READ_AHEAD
+from stoker_sidecar.linux.mounts.fuse_device import READ_AHEAD
 from stoker_sidecar.tuning.mount_read_ahead import MountReadAhead
 from stoker_sidecar.tuning.source import TuningChoice
 from stoker_sidecar.tuning.tuner import TuningInForce
@@ -13,7 +13,7 @@ VERSION, OTHER = ("uid", "d1"), ("uid", "d2")
 
 
 class Mounts:
-    """Mounts with their read-ahead, and how often any was written."""
+    """Mounts with their read-ahead, and the number of writes."""
 
     def __init__(self) -> None:
         self.served = {VERSION, OTHER}
@@ -56,10 +56,10 @@ async def test_a_mount_that_is_not_there_yet_is_set_when_it_is() -> None:
     mounts = Mounts()
     mounts.there = set()
     mounts.say(2**20)
-    await mounts.subject.look()
-    mounts.there = {"d1"}
-    await mounts.subject.look()
-    assert mounts.sizes == {"d1": 2**20}
+    looked = [await mounts.subject.look()]
+    mounts.there = {"d1", "d2"}
+    looked.append(await mounts.subject.look())
+    assert (looked, mounts.sizes["d1"]) == ([False, True], 2**20)  # after False it checks again without news
 
 
 async def test_a_mount_that_was_made_anew_is_set_anew() -> None:
@@ -71,7 +71,7 @@ async def test_a_mount_that_was_made_anew_is_set_anew() -> None:
     assert mounts.sizes == {"d1": 2**20}
 
 
-@pytest.mark.expected_logs("stays as it is")
+@pytest.mark.expected_logs("stays unchanged")
 async def test_where_nothing_can_be_written_it_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     mounts = Mounts()
     mounts.fault = OSError(30, "Read-only file system")

@@ -1,4 +1,4 @@
-"""How often knobs of one Dataset may change."""
+"""The pace of knob changes for one Dataset."""
 
 from hypothesis import given
 from hypothesis import strategies as st

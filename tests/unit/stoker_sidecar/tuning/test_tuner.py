@@ -1,4 +1,4 @@
-"""When the fetcher is told how to treat files: at a reload and when readers do something else, and not too often."""
+"""When the fetcher gets new knobs: at a reload and after a change of the readers, at a limited pace."""
 
 import asyncio
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from stoker_sidecar.tuning.source import TuningChoice
 from stoker_sidecar.tuning.tuner import RuleCounts, Tuner, TuningSubject
 from stoker_sidecar.volumes.synchronization import Changes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
-from stoker_sidecar.wire.fetcher_protocol import FileKnobs, Tune
+from stoker_sidecar.wire.fetcher_hints import FileKnobs, Tune
 from stoker_tuning.recommend.knobs import MIB
 from stoker_tuning.rules.facts import AccessFacts, Surroundings, WorkloadFacts
 from stoker_tuning.rules.spec import ActionSpec, ConditionSpec, RuleOrigin, RuleSpec
@@ -42,7 +42,7 @@ def _in(phase: TrainingPhase, speed: float | None = None) -> Surroundings:
 
 @dataclass
 class TunerUnderTest:
-    """A Tuner with what it asks and what it told; one version, on the disk."""
+    """A Tuner with its inputs and its messages, for one version on the disk."""
 
     root: Path
     rules: TuningChoice = field(default_factory=TuningChoice)
@@ -67,7 +67,7 @@ class TunerUnderTest:
         return order != before
 
     def sizes(self) -> list[int | None]:
-        """Return how far ahead of readers each order goes, the last group's."""
+        """Return the prefetch distance of the last group in each order, in bytes."""
         return [order.knobs[-1].ahead_bytes if order.knobs else None for order in self.told]
 
 

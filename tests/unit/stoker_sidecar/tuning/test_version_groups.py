@@ -1,4 +1,4 @@
-"""A version's files sorted by the rules, within bounds of CPU and of bytes."""
+"""Sorting the files of a version by the rules, with limits of CPU and bytes."""
 
 import itertools
 import zlib
@@ -10,7 +10,7 @@ from stoker_sidecar.tuning.source import TuningChoice
 from stoker_sidecar.tuning.version_groups import MOST_SECONDS, group_files
 from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.version.manifest import Manifest
-from stoker_sidecar.wire.fetcher_protocol import FileKnobs
+from stoker_sidecar.wire.fetcher_hints import FileKnobs
 from stoker_tuning.documents.assembly import read_profile
 from stoker_tuning.rules.facts import Surroundings
 from tests.support.versions import VersionFolder
@@ -41,7 +41,7 @@ def _grouping(document: str = DOCUMENT) -> FileGrouping:
 
 
 def _no_rest(seconds: float) -> None:
-    """Go on at once."""
+    """Do not wait."""
 
 
 def test_each_file_has_the_knobs_of_its_rules(paths: VersionPaths) -> None:

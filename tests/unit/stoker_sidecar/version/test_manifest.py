@@ -1,4 +1,4 @@
-"""Manifests: the tree that a listing makes, its numbers, its digest."""
+"""Manifests: the tree of a listing, its numbers, its digest."""
 
 import sqlite3
 from contextlib import closing
@@ -8,10 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from stoker_api.datasets.dataset_status import UNREADABLE
 from stoker_sidecar.errors import EmptySource, InvalidSource, ManifestInvalid, NoMatch, SourceTooLarge
 from stoker_sidecar.version.builder import MOST_OBJECT_BYTES, ManifestBuilder, verify
 from stoker_sidecar.version.manifest import ROOT_INO, Manifest, ManifestInfo, Skipped
-from stoker_sidecar.version.objects import ListedObject, selector
+from stoker_sidecar.version.objects import ListedObject, SkipReason, below_selector, selector
 
 _SEGMENT = st.text("ab-.0/", min_size=1, max_size=3).filter(lambda s: "/" not in s and s not in (".", ".."))
 _PATHS = st.lists(st.lists(_SEGMENT, min_size=1, max_size=3).map("/".join), min_size=1, max_size=25, unique=True)
@@ -33,7 +34,7 @@ def _open(folder: Path) -> Manifest:
 
 
 def _tree(manifest: Manifest, ino: int = ROOT_INO) -> dict[str, bool]:
-    """Return by path whether it is a folder, found through children()."""
+    """Return True for each folder and False for each file, by path, found through children()."""
     found: dict[str, bool] = {}
     for entry in manifest.children(ino):
         found[manifest.path(entry.ino)] = entry.is_dir
@@ -46,7 +47,7 @@ def _expected(paths: list[str]) -> dict[str, bool]:
     return {path: False for path in paths if path not in folders} | dict.fromkeys(folders, True)
 
 
-@_FOLDER
+@settings(_FOLDER, max_examples=40)
 @given(paths=_PATHS)
 def test_the_tree_is_that_of_the_keys_and_a_folder_hides_a_file_of_its_name(tmp_path: Path, paths: list[str]) -> None:
     expected = _expected(paths)
@@ -107,7 +108,7 @@ def test_an_empty_folder_makes_another_version(tmp_path: Path) -> None:
 
 
 def test_a_digest_stays_the_same_over_releases(tmp_path: Path) -> None:
-    # Nodes of two releases must agree while an upgrade rolls out; changing this line means changing the format number.
+    # Nodes of two releases must agree during an upgrade. To change this line, change the format number.
     digest = _build(tmp_path, _object("a/b"), _object("c", 0)).digest
     assert digest == "91bdf471a21f2c258053016d8b5ec8bf974cea41dd993e484534e58635302b8c"
 
@@ -157,7 +158,7 @@ def test_sizes_that_add_up_to_more_than_can_be_counted_are_refused(tmp_path: Pat
         _build(tmp_path, *(_object(f"f{index}", size=MOST_OBJECT_BYTES) for index in range(1025)))
 
 
-def test_a_time_beyond_what_a_manifest_counts_is_the_last_one(tmp_path: Path) -> None:
+def test_a_time_beyond_the_range_of_a_manifest_is_the_last_one(tmp_path: Path) -> None:
     _build(tmp_path, _object("old", mtime_ns=-(10**20)), _object("new", mtime_ns=10**20))
     found = [entry.mtime_ns for entry in _open(tmp_path).files()]
     assert found == [2**63 - 1, -(2**63 - 1)]
@@ -232,3 +233,24 @@ def test_more_entries_than_one_query_takes_are_all_found(tmp_path: Path) -> None
     _build(tmp_path, *(_object(f"f{number:04d}") for number in range(1000)))
     with closing(_open(tmp_path)) as manifest:
         assert sorted(manifest.entries_of(range(1, 1002))) == list(range(1, 1002))
+
+
+def _unreadable(path: str) -> ListedObject:
+    return ListedObject(path.encode(), 0, 0, "", skipped=SkipReason.UNREADABLE)
+
+
+def test_what_cannot_be_listed_is_counted_unless_patterns_leave_it_out(tmp_path: Path) -> None:
+    exclude = ("private/**",)
+    selected, below = selector((), exclude), below_selector((), exclude)
+    with ManifestBuilder(tmp_path / "m.sqlite", selected, below) as builder:
+        builder.add([_object("a"), _unreadable("m/"), _unreadable("private/"), _unreadable("z/file")])
+        assert builder.finish().skipped == (Skipped("Unreadable", 2, "m/"),)
+
+
+def test_an_example_has_no_character_that_a_terminal_acts_upon(tmp_path: Path) -> None:
+    skipped = _build(tmp_path, _object("a"), _object("\x1b[2J\n\u202e//x")).skipped
+    assert skipped == (Skipped("EmptySegment", 1, "\\x1b[2J\\n\\u202e//x"),)
+
+
+def test_the_operator_knows_each_reason_of_skipped_keys() -> None:
+    assert SkipReason.UNREADABLE == UNREADABLE

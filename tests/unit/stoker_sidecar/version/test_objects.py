@@ -1,4 +1,4 @@
-"""Which objects are files of the dataset: what their keys and the patterns say."""
+"""Objects that are files of the Dataset, by their keys and the patterns."""
 
 import re
 import time
@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker_sidecar.version.objects import SkipReason, compile_pattern, folder_prefix, selector, skip_reason
+from stoker_sidecar.version.objects import (
+    SkipReason,
+    below_selector,
+    compile_pattern,
+    folder_prefix,
+    selector,
+    skip_reason,
+)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +87,7 @@ def test_star_stops_at_a_slash_and_two_stars_do_not(pattern: str, path: str, mat
 
 
 def _by_backtracking(pattern: str) -> re.Pattern[str]:
-    """Translate a pattern as plainly as can be: right, but the time of a match grows with a power of the path."""
+    """Translate a pattern in the simplest way. It is right, but a match takes polynomial time in the path's length."""
     simple = {"**/": "(?:[^/]+/)*", "/**": "/.+", "**": ".+", "*": "[^/]*", "?": "[^/]"}
     classes = {"[ab]": "(?!/)[ab]", "[!a]": "(?!/)[^a]"}
     tokens = re.findall(r"\*\*/|/\*\*$|\*\*|\*|\?|\[!?\w+\]|.", pattern, re.DOTALL)
@@ -94,14 +101,14 @@ _PATTERN = st.lists(_NAME.filter(lambda name: "**" not in name) | st.just("**"),
 _PATH = st.lists(st.text("ab.\n", min_size=1, max_size=6), min_size=1, max_size=6).map("/".join)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=400)
 @given(_PATTERN, _PATH)
-def test_patterns_match_what_backtracking_matches(pattern: str, path: str) -> None:
+def test_patterns_match_the_same_paths_as_backtracking(pattern: str, path: str) -> None:
     expected = _by_backtracking(pattern).fullmatch(path) is not None
     assert (compile_pattern(pattern).fullmatch(path) is not None) is expected
 
 
-_DEEP = ("a" * 255 + "/") * 15 + "a" * 255  # as long as Linux takes it
+_DEEP = ("a" * 255 + "/") * 15 + "a" * 255  # the longest path in Linux
 
 
 @pytest.mark.parametrize(
@@ -136,3 +143,25 @@ def test_exclude_wins_over_include() -> None:
     assert selected("train/a")
     assert not selected("train/a.tmp")
     assert not selected("test/a")
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "folder", "selected"),
+    [
+        ((), (), "lost+found", True),
+        ((), ("lost+found/**",), "lost+found", False),
+        ((), ("lost+found/*",), "lost+found", False),
+        ((), ("**/*.tmp",), "a", True),
+        (("train/**",), (), "lost+found", False),
+        (("train/**",), (), "train/a", True),
+        (("**/*.txt",), (), "a/b", True),
+        (("*.txt",), (), "a", False),
+        (("t*/*/x.txt",), (), "train/a", True),
+        (("t*/*/x.txt",), (), "train/a/b", False),
+        (("train/**",), ("train/private/**",), "train/private", False),
+    ],
+)
+def test_a_folder_counts_if_its_files_could_be_selected(
+    include: tuple[str, ...], exclude: tuple[str, ...], folder: str, selected: bool
+) -> None:
+    assert below_selector(include, exclude)(folder) is selected

@@ -1,4 +1,4 @@
-"""The layout of compressed copies: what is written reads back, and nothing else is ever taken for it."""
+"""The layout of compressed copies: written copies are read back, and any other content is rejected."""
 
 import os
 from array import array
@@ -77,7 +77,7 @@ def test_a_frame_with_another_byte_is_refused_or_reads_the_same(place: int, chan
         FramePacker(3).pack(_TEXT + b"more"),
         FramePacker(3).pack(_TEXT[1:]),
         zstd.compress(_TEXT),  # without a checksum
-        b"\x28\xb5\x2f\xfd\xa4\xff\xff\xff\xff",  # says that it needs 4 GiB
+        b"\x28\xb5\x2f\xfd\xa4\xff\xff\xff\xff",  # claims to need 4 GiB
         FramePacker(1).pack(bytes(100 * 2**20)),  # a bomb
     ],
     ids=["empty", "head", "cut", "tail", "two", "longer", "shorter", "unchecked", "huge", "bomb"],

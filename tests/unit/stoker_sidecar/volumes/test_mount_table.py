@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker_api.dataset import MountMode
+from stoker_api.datasets.dataset import MountMode
 from stoker_sidecar.volumes.core.publish import Bind, Published, published
 from stoker_sidecar.volumes.mount_table import MountTable
 from stoker_tuning.frameworks.pod_hints import FrameworkSource, PodHints
@@ -27,6 +27,13 @@ def test_a_pods_hints_survive_a_restart(tmp_path: Path) -> None:
     hinted = replace(record(), request=replace(record().request, hints=hints))
     MountTable(tmp_path / "mounts.json").put(hinted)
     assert MountTable(tmp_path / "mounts.json").all() == (hinted,)
+
+
+def test_a_pods_user_namespace_survives_a_restart_and_is_no_field_for_older_releases(tmp_path: Path) -> None:
+    mapped = replace(record(), request=replace(record().request, user_namespace=True))
+    MountTable(tmp_path / "mounts.json").put(mapped)
+    assert MountTable(tmp_path / "mounts.json").all() == (mapped,)
+    assert "user_namespace" not in (tmp_path / "mounts.json").read_text()
 
 
 def test_what_an_agent_before_hints_remembered_is_read(tmp_path: Path) -> None:
@@ -62,8 +69,35 @@ def test_putting_a_target_again_replaces_it(tmp_path: Path) -> None:
     assert len(table.all()) == 1
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 99, "mounts": []}', '{"format": 1, "mounts": [{}]}'])
-@pytest.mark.expected_logs("it is moved aside")
+def test_unknown_fields_of_a_later_release_are_ignored(tmp_path: Path) -> None:
+    path = tmp_path / "mounts.json"
+    MountTable(path).put(record())
+    wire = json.loads(path.read_text())
+    wire["mounts"][0] |= {"pages": True}
+    wire["mounts"][0]["request"] |= {"pages": True}
+    path.write_text(json.dumps(wire | {"format": 2, "minReader": 1, "more": {}}))
+    assert MountTable(path).all() == (record(),)
+
+
+@pytest.mark.expected_logs("1 of its 2 rows cannot be read")
+@pytest.mark.parametrize(
+    "change", [{"mode": "erofs"}, {"uid": 7}, {"request": 5}, {"request": {}}, {"folder": None}, {"files": "many"}]
+)
+def test_a_row_that_cannot_be_read_costs_only_itself(tmp_path: Path, change: dict[str, object]) -> None:
+    path = tmp_path / "mounts.json"
+    for pod in ("a", "b"):
+        MountTable(path).put(record(pod))
+    wire = json.loads(path.read_text())
+    wire["mounts"][0] |= change
+    path.write_text(json.dumps(wire))
+    assert MountTable(path).all() == (record("b"),)
+    assert (tmp_path / "mounts.unreadable").read_text() == path.read_text()
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"format": 99, "mounts": []}', '{"format": 1, "minReader": 2, "mounts": []}']
+)
+@pytest.mark.expected_logs("is damaged")
 def test_an_unreadable_file_is_kept_aside_and_the_table_starts_empty(tmp_path: Path, content: str) -> None:
     (tmp_path / "mounts.json").write_text(content)
     assert MountTable(tmp_path / "mounts.json").all() == ()
@@ -73,7 +107,7 @@ def test_an_unreadable_file_is_kept_aside_and_the_table_starts_empty(tmp_path: P
 def test_a_disk_that_refuses_does_not_change_what_is_remembered(tmp_path: Path) -> None:
     table = MountTable(tmp_path / "mounts.json")
     table.put(record("a"))
-    (tmp_path / "mounts.new").mkdir()  # a file of this name can then not be written
-    with pytest.raises(OSError, match=r"mounts\.new"):
+    (tmp_path / "mounts.json.new").mkdir()  # prevents a file of this name
+    with pytest.raises(OSError, match=r"mounts\.json\.new"):
         table.put(record("b"))
     assert table.all() == (record("a"),)

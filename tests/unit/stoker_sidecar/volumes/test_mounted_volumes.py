@@ -4,10 +4,11 @@ Swapped to a better mode, covered when damaged, restored after a restart.
 """
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from stoker_api.dataset import MountMode
+from stoker_api.datasets.dataset import MountMode
 from tests.fakes.volumes import DIGEST, UID, node_dataset
 from tests.support.fake_node import FUSE, OVERLAY, TREE, VERSION, FakeNode
 
@@ -21,9 +22,31 @@ async def test_a_completed_version_is_laid_over_fuse_and_the_server_stays_for_op
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.versions.add(complete=True)
-    await node.mounted.reconcile(UID, DIGEST)
+    await node.upkeep.reconcile(UID, DIGEST)
     assert (node.stack(), node.keeper.served) == ([FUSE, TREE], {(UID, DIGEST): FUSE})
     assert node.publisher.rows()[0].mode is MountMode.NATIVE
+
+
+@pytest.mark.parametrize("old", [MountMode.FUSE, MountMode.OVERLAY])
+async def test_a_row_has_the_mode_that_the_pod_still_reads_in(node: FakeNode, old: MountMode) -> None:
+    node.planned(complete=False)
+    await node.publisher.publish(node.request())
+    node.versions.add(complete=True)
+    node.mounts.old_modes = {str(old)}
+    await node.upkeep.reconcile(UID, DIGEST)
+    assert node.publisher.rows()[0].mode is old
+
+
+async def test_a_row_is_native_once_the_pods_container_has_started_again(node: FakeNode) -> None:
+    node.planned(complete=False)
+    await node.publisher.publish(node.request())
+    node.versions.add(complete=True)
+    node.mounts.old_modes = {"fuse"}
+    await node.upkeep.reconcile(UID, DIGEST)
+    node.mounts.old_modes.clear()
+    changes = node.changes
+    await node.upkeep.reconcile(UID, DIGEST)
+    assert (node.publisher.rows()[0].mode, node.changes) == (MountMode.NATIVE, changes + 1)
 
 
 async def test_a_promotion_happens_once(node: FakeNode) -> None:
@@ -31,14 +54,14 @@ async def test_a_promotion_happens_once(node: FakeNode) -> None:
     await node.publisher.publish(node.request())
     node.versions.add(complete=True)
     for _ in range(2):
-        await node.mounted.reconcile(UID, DIGEST)
+        await node.upkeep.reconcile(UID, DIGEST)
     assert node.stack() == [FUSE, TREE]
 
 
 async def test_an_incomplete_version_is_not_promoted(node: FakeNode) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
-    await node.mounted.reconcile(UID, DIGEST)
+    await node.upkeep.reconcile(UID, DIGEST)
     assert node.stack() == [FUSE]
 
 
@@ -48,7 +71,7 @@ async def test_a_promotion_that_fails_leaves_the_pod_on_fuse(node: FakeNode) -> 
     await node.publisher.publish(node.request())
     node.versions.add(complete=True)
     node.mounts.refuses = True
-    await node.mounted.reconcile(UID, DIGEST)
+    await node.upkeep.reconcile(UID, DIGEST)
     assert (node.stack(), node.publisher.rows()[0].mode) == ([FUSE], MountMode.FUSE)
 
 
@@ -56,7 +79,7 @@ async def test_a_restarted_agent_leaves_living_mounts_alone(node: FakeNode) -> N
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.restart()
-    await node.mounted.restore()
+    await node.upkeep.restore()
     assert (node.stack(), len(node.publisher.rows())) == ([FUSE], 1)
 
 
@@ -64,7 +87,7 @@ async def test_a_restarted_agent_shows_the_top_layer_where_the_last_one_could_no
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.restart()
-    await node.mounted.restore()
+    await node.upkeep.restore()
     assert node.mounts.followed == [node.request().pod_uid]
 
 
@@ -74,7 +97,7 @@ async def test_a_dead_mount_is_served_anew_on_top_where_running_containers_see_i
     node.keeper.served.clear()
     node.mounts.dead.add(node.request().target)
     node.restart()
-    await node.mounted.restore()
+    await node.upkeep.restore()
     assert (node.stack(), node.keeper.served) == ([FUSE, FUSE], {(UID, DIGEST): FUSE})
 
 
@@ -84,7 +107,7 @@ async def test_a_dead_mount_of_a_version_that_is_complete_by_now_becomes_native(
     node.mounts.dead.add(node.request().target)
     node.versions.add(complete=True)
     node.restart()
-    await node.mounted.restore()
+    await node.upkeep.restore()
     assert (node.stack(), node.publisher.rows()[0].mode) == ([FUSE, TREE], MountMode.NATIVE)
 
 
@@ -94,7 +117,7 @@ async def test_a_dead_layer_that_cannot_be_covered_is_taken_off_first(node: Fake
     await node.publisher.publish(node.request())
     node.mounts.dead.add(node.request().target)
     node.mounts.refuses_over_dead = True
-    await node.mounted.restore()
+    await node.upkeep.restore()
     assert node.stack() == [FUSE]
 
 
@@ -102,7 +125,7 @@ async def test_a_volume_whose_mount_is_missing_is_mounted_again(node: FakeNode) 
     node.planned(complete=True)
     await node.publisher.publish(node.request())
     node.mounts.stacks.clear()
-    await node.mounted.restore()
+    await node.upkeep.restore()
     assert node.stack() == [TREE]
 
 
@@ -111,7 +134,7 @@ async def test_a_volume_whose_pod_is_gone_is_forgotten_and_its_server_ended(node
     await node.publisher.publish(node.request())
     node.mounts.stacks.clear()
     node.request().target.rmdir()
-    await node.mounted.restore()
+    await node.upkeep.restore()
     assert (node.publisher.rows(), node.keeper.served) == ((), {})
 
 
@@ -125,7 +148,7 @@ async def test_one_volume_that_cannot_be_restored_does_not_keep_others_from_it(n
     await node.publisher.publish(node.request("b", dataset="other"))
     node.mounts.stacks.clear()
     del node.versions.versions[(UID, DIGEST)]
-    await node.mounted.restore()
+    await node.upkeep.restore()
     assert (node.stack("a"), len(node.stack("b"))) == ([], 1)
 
 
@@ -137,10 +160,10 @@ async def test_a_dead_mount_is_mounted_again_when_its_version_comes_back(node: F
     node.mounts.stacks.clear()
     node.versions.versions.clear()
     node.restart()
-    await node.mounted.restore()
-    without = (await node.mounted.reconcile(UID, DIGEST), node.stack())
+    await node.upkeep.restore()
+    without = (await node.upkeep.reconcile(UID, DIGEST), node.stack())
     node.versions.add(complete=complete)
-    assert (without, await node.mounted.reconcile(UID, DIGEST)) == ((True, []), True)
+    assert (without, await node.upkeep.reconcile(UID, DIGEST)) == ((True, []), True)
     assert node.stack() == [TREE if complete else FUSE]
 
 
@@ -150,10 +173,10 @@ async def test_a_dead_mount_that_is_refused_again_can_be_tried_again(node: FakeN
     await node.publisher.publish(node.request())
     node.mounts.stacks.clear()
     node.mounts.refuses = True
-    await node.mounted.restore()
-    refused_again = await node.mounted.reconcile(UID, DIGEST)
+    await node.upkeep.restore()
+    refused_again = await node.upkeep.reconcile(UID, DIGEST)
     node.mounts.refuses = False
-    assert (refused_again, await node.mounted.reconcile(UID, DIGEST), node.stack()) == (False, True, [FUSE])
+    assert (refused_again, await node.upkeep.reconcile(UID, DIGEST), node.stack()) == (False, True, [FUSE])
 
 
 async def test_publishing_again_over_a_dead_mount_heals_it(node: FakeNode) -> None:
@@ -167,7 +190,7 @@ async def test_publishing_again_over_a_dead_mount_heals_it(node: FakeNode) -> No
 async def test_a_cold_volume_starts_on_fuse_and_a_metadata_layer_is_asked_for(node: FakeNode) -> None:
     node.planned(complete=False)
     await node.publisher.publish(node.request())
-    await node.mounted.reconcile(UID, DIGEST)
+    await node.upkeep.reconcile(UID, DIGEST)
     assert (node.stack(), node.overlays.begun) == ([FUSE], [VERSION])
 
 
@@ -175,7 +198,7 @@ async def test_a_volume_is_swapped_to_the_overlay_when_its_layer_is_built(node: 
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.overlays.ready.add(VERSION)
-    assert await node.mounted.reconcile(UID, DIGEST)
+    assert await node.upkeep.reconcile(UID, DIGEST)
     assert (node.stack(), node.publisher.rows()[0].mode) == ([FUSE, OVERLAY], MountMode.OVERLAY)
 
 
@@ -191,7 +214,7 @@ async def test_a_node_that_cannot_overlay_builds_no_layer(node: FakeNode) -> Non
     node.restart()
     node.planned(complete=False)
     await node.publisher.publish(node.request())
-    assert await node.mounted.reconcile(UID, DIGEST)
+    assert await node.upkeep.reconcile(UID, DIGEST)
     assert node.overlays.begun == []
 
 
@@ -203,12 +226,33 @@ async def test_an_overlay_that_is_refused_leaves_the_volume_on_fuse_for_good(nod
     assert (node.stack(), node.publisher.rows()[0].mode) == ([FUSE], MountMode.FUSE)
 
 
+async def test_the_native_mount_of_a_claim_cannot_be_made_writable(node: FakeNode) -> None:
+    node.planned(complete=True)
+    await node.publisher.publish(request := node.request(ephemeral=False))
+    assert node.mounts.read_only == {request.target}
+
+
+async def test_an_inline_volume_which_must_be_read_only_is_bound_directly(node: FakeNode) -> None:
+    node.planned(complete=True)
+    await node.publisher.publish(node.request(ephemeral=True))
+    assert (node.stack(), node.mounts.read_only) == ([TREE], set())
+
+
+async def test_a_claim_that_becomes_native_after_a_restart_cannot_be_made_writable(node: FakeNode) -> None:
+    node.planned(complete=False)
+    await node.publisher.publish(request := node.request(ephemeral=False))
+    node.restart()
+    node.versions.add(complete=True)
+    await node.upkeep.reconcile(UID, DIGEST)
+    assert node.mounts.read_only == {request.target}
+
+
 async def test_an_overlay_becomes_native_and_stays_mounted_for_files_that_are_open(node: FakeNode) -> None:
     node.planned(complete=False)
     node.overlays.ready.add(VERSION)
     await node.publisher.publish(node.request())
     node.versions.add(complete=True)
-    await node.mounted.reconcile(UID, DIGEST)
+    await node.upkeep.reconcile(UID, DIGEST)
     assert (node.stack(), list(node.overlays.shown), list(node.keeper.served)) == (
         [OVERLAY, TREE],
         [VERSION],
@@ -233,7 +277,7 @@ async def test_a_native_volume_whose_version_turns_out_damaged_is_covered_by_wha
     node.planned(complete=True)
     await node.publisher.publish(node.request())
     node.versions.add(complete=False)
-    await node.mounted.reconcile(UID, DIGEST)
+    await node.upkeep.reconcile(UID, DIGEST)
     assert (node.stack(), node.publisher.rows()[0].mode) == ([TREE, FUSE], MountMode.FUSE)
 
 
@@ -241,7 +285,7 @@ async def test_a_version_that_left_the_disk_keeps_its_mounts(node: FakeNode) -> 
     node.planned(complete=True)
     await node.publisher.publish(node.request())
     node.versions.versions.clear()
-    assert await node.mounted.reconcile(UID, DIGEST)
+    assert await node.upkeep.reconcile(UID, DIGEST)
     assert node.stack() == [TREE]
 
 
@@ -251,9 +295,9 @@ async def test_a_swap_that_is_refused_is_told_and_can_be_tried_again(node: FakeN
     await node.publisher.publish(node.request())
     node.versions.add(complete=True)
     node.mounts.refuses = True
-    refused_at_first = await node.mounted.reconcile(UID, DIGEST)
+    refused_at_first = await node.upkeep.reconcile(UID, DIGEST)
     node.mounts.refuses = False
-    assert (refused_at_first, await node.mounted.reconcile(UID, DIGEST)) == (False, True)
+    assert (refused_at_first, await node.upkeep.reconcile(UID, DIGEST)) == (False, True)
 
 
 @pytest.mark.parametrize(("complete", "kept"), [(False, {VERSION}), (True, set())])
@@ -262,7 +306,7 @@ async def test_a_metadata_layer_is_removed_when_nobody_uses_it_and_the_version_i
 ) -> None:
     node.planned(complete=complete)
     node.overlays.ready.add(VERSION)
-    await node.mounted.collect_layers()
+    await node.upkeep.collect_layers()
     assert node.overlays.ready == kept
 
 
@@ -271,14 +315,14 @@ async def test_a_metadata_layer_is_kept_under_an_overlay_whose_version_is_whole(
     node.overlays.ready.add(VERSION)
     await node.publisher.publish(node.request())
     node.versions.add(complete=True)
-    await node.mounted.collect_layers()
+    await node.upkeep.collect_layers()
     assert node.overlays.ready == {VERSION}
 
 
 async def test_an_overlay_that_no_volume_needs_is_taken_off_at_start(node: FakeNode) -> None:
     node.overlays.shown[VERSION] = (TREE, FUSE)
     node.keeper.served[VERSION] = FUSE
-    await node.mounted.restore()
+    await node.upkeep.restore()
     assert (node.overlays.shown, node.keeper.served) == ({}, {})
 
 
@@ -290,9 +334,25 @@ async def test_a_dead_overlay_is_mounted_anew_over_a_server_that_answers(node: F
     node.overlays.shown.clear()
     node.mounts.dead.add(node.request().target)
     node.restart()
-    await node.mounted.restore()
+    await node.upkeep.restore()
     assert (node.stack(), list(node.keeper.served), list(node.overlays.shown)) == (
         [OVERLAY, OVERLAY],
         [VERSION],
         [VERSION],
     )
+
+
+async def test_a_mount_counts_as_served_once_its_server_answers(
+    node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    serve = node.keeper.serve
+
+    async def slowly(*words: Any) -> None:
+        seen.append(node.mounted.served())  # the keeper sets up the mount, and would revert other settings of it
+        await serve(*words)
+
+    monkeypatch.setattr(node.keeper, "serve", slowly)
+    node.planned(complete=False)
+    await node.publisher.publish(node.request())
+    assert (seen, node.mounted.served()) == ([frozenset()], frozenset({(UID, DIGEST)}))

@@ -1,4 +1,4 @@
-"""When running pods are looked at again for a better mount."""
+"""When running pods are checked again for a better mount."""
 
 import os
 from dataclasses import dataclass, field
@@ -13,9 +13,9 @@ from tests.fakes.volumes import Clock
 
 @dataclass
 class FakeVolumes:
-    """Volumes in memory, of which ``stubborn`` versions do not get the mount that they should have.
+    """Volumes in memory. ``stubborn`` versions do not get their intended mount.
 
-    The disk of ``failing`` ones answers with an error.
+    The disk of ``failing`` versions raises an error.
     """
 
     mounted: frozenset[tuple[str, str]] = frozenset({("u", "a"), ("u", "b")})

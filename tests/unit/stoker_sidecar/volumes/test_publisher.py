@@ -1,14 +1,17 @@
 """Publishing and unpublishing volumes on a node in memory."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from stoker_api.dataset import MountMode
-from stoker_api.node_storage import MountPhase
+from stoker_api.datasets.dataset import MountMode
+from stoker_api.node_caches.node_storage import MountPhase
 from stoker_sidecar.errors import VolumeCode
-from stoker_sidecar.volumes.publisher import FORGET_SECONDS
+from stoker_sidecar.volumes.core.publish import PublishRequest, pending_row
+from stoker_sidecar.volumes.mount_table import MountTable, UnknownMounts
+from stoker_sidecar.volumes.publisher import FORGET_SECONDS, MOST_POD_VOLUMES
 from tests.fakes.volumes import DIGEST, UID, node_dataset
 from tests.support.fake_node import FUSE, TREE, VERSION, FakeNode, refused
 from tests.support.waiting import eventually
@@ -49,6 +52,17 @@ async def test_another_dataset_at_a_target_in_use_is_refused(node: FakeNode) -> 
     await node.publisher.publish(node.request())
     error = await refused(lambda: node.publisher.publish(node.request(dataset="other")))
     assert error.code is VolumeCode.ALREADY_EXISTS
+
+
+async def test_a_pod_with_more_volumes_than_any_needs_is_refused_and_others_are_not(node: FakeNode) -> None:
+    node.planned(complete=True)
+    for number in range(MOST_POD_VOLUMES):
+        await node.publisher.publish(node.request(pod=f"v{number}", pod_uid="greedy"))
+    error = await refused(lambda: node.publisher.publish(node.request(pod="one-more", pod_uid="greedy")))
+    assert (error.code, f"has {MOST_POD_VOLUMES} volumes" in error.message) == (VolumeCode.INVALID_ARGUMENT, True)
+    await node.publisher.publish(node.request(pod="v0", pod_uid="greedy"))
+    await node.publisher.publish(node.request(pod="other", pod_uid="other"))
+    assert len(node.publisher.rows()) == MOST_POD_VOLUMES + 1
 
 
 async def test_a_mounted_volume_keeps_its_version_when_the_plan_moves_on(node: FakeNode) -> None:
@@ -113,7 +127,7 @@ async def test_a_wait_in_vain_ends_with_a_sentence_and_the_wish_stays(node: Fake
     started = node.clock()
     error = await refused(lambda: node.publisher.publish(node.request()))
     assert error.code is VolumeCode.UNAVAILABLE
-    assert "was not given it yet" in error.message
+    assert "does not have it yet" in error.message
     assert node.clock() - started == 50
     assert [row.phase for row in node.publisher.rows()] == [MountPhase.PENDING]
 
@@ -175,7 +189,7 @@ async def test_unpublish_takes_off_every_layer_and_the_folder(node: FakeNode) ->
     node.planned(complete=False)
     await node.publisher.publish(node.request())
     node.versions.add(complete=True)
-    await node.mounted.reconcile(UID, DIGEST)
+    await node.upkeep.reconcile(UID, DIGEST)
     await node.publisher.unpublish(node.request().target)
     assert (node.stack(), node.request().target.exists(), node.publisher.rows()) == ([], False, ())
 
@@ -262,3 +276,57 @@ async def test_every_change_of_the_rows_is_announced(node: FakeNode) -> None:
     after_publish = node.changes
     await node.publisher.unpublish(node.request().target)
     assert 0 < after_publish < node.changes
+
+
+OTHER = ("other", "e5" * 32)
+
+
+async def test_every_version_is_held_until_the_last_unknown_mount_is_unpublished(node: FakeNode) -> None:
+    target = node.request("lost").target
+    node.restart(UnknownMounts({target}, {VERSION, OTHER}))
+    held = node.publisher.held_versions()
+    await node.publisher.unpublish(target)
+    assert (held, node.publisher.held_versions()) == ({UID: (DIGEST,), "other": ("e5" * 32,)}, {})
+
+
+async def test_a_server_that_an_unknown_mount_may_need_stays_when_its_last_known_user_goes(node: FakeNode) -> None:
+    node.planned(complete=False)
+    node.restart(UnknownMounts({node.request("lost").target}, {VERSION}))
+    await node.publisher.publish(node.request())
+    await node.publisher.unpublish(node.request().target)
+    assert node.keeper.served == {VERSION: FUSE}
+
+
+async def test_a_metadata_layer_that_an_unknown_mount_may_need_stays(node: FakeNode) -> None:
+    node.overlays.ready.add(VERSION)
+    node.restart(UnknownMounts({node.request("lost").target}, {VERSION}))
+    await node.upkeep.collect_layers()
+    assert node.overlays.ready == {VERSION}
+
+
+async def unnamed(node: FakeNode) -> PublishRequest:
+    """Publish a volume, and replace its row by one rebuilt from mountinfo."""
+    node.planned(complete=True)
+    await node.publisher.publish(node.request())
+    table = MountTable(node.folder / "mounts.json")
+    (record,) = table.all()
+    lost = replace(record.request, dataset_namespace="", dataset="", pod_namespace="", pod="")
+    table.put(replace(record, request=lost, files=0, bytes=0))
+    node.restart()
+    return record.request
+
+
+async def test_a_rebuilt_row_is_told_once_it_has_a_name(node: FakeNode) -> None:
+    request = await unnamed(node)
+    before = node.publisher.rows()
+    told = pending_row(request).model_copy(update={"version": DIGEST})
+    await node.upkeep.identify([told], {})
+    (record,) = node.mounted.all()
+    assert (before, record.request, record.files, node.publisher.rows()[0].pod) == ((), request, 3, "trainer-0")
+
+
+async def test_the_kubelet_names_a_rebuilt_row_when_it_asks_again(node: FakeNode) -> None:
+    request = await unnamed(node)
+    await node.publisher.publish(request)
+    assert [record.request for record in node.mounted.all()] == [request]
+    assert node.stack() == [TREE]

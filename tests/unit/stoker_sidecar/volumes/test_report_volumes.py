@@ -1,4 +1,4 @@
-"""The report volumes: a folder for each pod, remembered, and never a reason for a pod not to start."""
+"""The report volumes: one folder per pod, remembered. Their failures never block a pod."""
 
 import asyncio
 from dataclasses import replace
@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from stoker_sidecar.errors import VolumeCode, VolumeError
 from stoker_sidecar.volumes.core.report_volume import ReportVolume
+from stoker_sidecar.volumes.mount_table import StateFile
 from stoker_sidecar.volumes.mounter import Mounter
 from stoker_sidecar.volumes.report_volumes import ReportVolumes
 from stoker_tuning.frameworks.pod_hints import FrameworkSource, PodHints
@@ -93,11 +95,44 @@ async def test_another_volumes_target_is_not_its_business(node: Node) -> None:
     assert not await node.volumes.unpublish(node.folder / "pods" / "u1" / "dataset")
 
 
-async def test_a_pods_folder_stays_while_one_of_its_volumes_does(node: Node) -> None:
-    for name in ("one", "two"):
-        await node.volumes.publish(node.volume(name=name))
-    await node.volumes.unpublish(node.volume(name="one").target)
-    assert [folder.name for folder in node.root.iterdir()] == ["u1"]
+async def test_a_second_volume_of_a_pod_is_refused_and_the_first_one_stays(node: Node) -> None:
+    await node.volumes.publish(node.volume())
+    with pytest.raises(VolumeError, match="has a report volume already") as caught:
+        await node.volumes.publish(node.volume(name="second"))
+    assert caught.value.code is VolumeCode.INVALID_ARGUMENT
+    await node.volumes.publish(node.volume())
+    assert node.volumes.all() == (node.volume(),)
+
+
+async def test_of_thousands_of_volumes_at_once_one_is_taken(node: Node) -> None:
+    asked = (node.volumes.publish(node.volume(name=f"v{number}")) for number in range(5000))
+    ended = await asyncio.gather(*asked, return_exceptions=True)
+    assert (ended.count(None), len(node.mounts.stacks), len(node.volumes.all())) == (1, 1, 1)
+
+
+async def test_pods_that_come_together_share_writes_of_the_table(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    writes = []
+    save = StateFile.save
+
+    def counted(file: StateFile[ReportVolume], volumes: tuple[ReportVolume, ...]) -> None:
+        writes.append(len(volumes))
+        save(file, volumes)
+
+    monkeypatch.setattr(StateFile, "save", counted)
+    await asyncio.gather(*(node.volumes.publish(node.volume(f"u{number}")) for number in range(100)))
+    assert len(writes) <= 3
+    node.restart()
+    assert len(node.volumes.all()) == 100
+
+
+async def test_several_volumes_of_a_pod_from_an_earlier_release_keep_its_folder(node: Node) -> None:
+    for name, uid in (("one", "u1"), ("two", "u2")):
+        await node.volumes.publish(node.volume(uid, name))
+    table = node.folder / "state" / "report-volumes.json"
+    table.write_text(table.read_text().replace('"u2"', '"u1"'))
+    node.restart()
+    await node.volumes.unpublish(node.volume("u1", "one").target)
+    assert "u1" in [folder.name for folder in node.root.iterdir()]
 
 
 async def test_a_mount_that_was_lost_is_made_again_and_folders_of_nobody_go(node: Node) -> None:

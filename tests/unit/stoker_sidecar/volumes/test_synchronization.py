@@ -1,8 +1,9 @@
-"""One lock a key."""
+"""One lock per key."""
 
 import asyncio
 
 from stoker_sidecar.volumes.synchronization import KeyedLocks
+from tests.support.waiting import SECONDS
 
 
 async def test_the_same_key_is_held_by_one_at_a_time() -> None:
@@ -22,7 +23,7 @@ async def test_the_same_key_is_held_by_one_at_a_time() -> None:
 
 async def test_different_keys_do_not_wait_on_each_other() -> None:
     locks = KeyedLocks()
-    async with asyncio.timeout(5), locks.hold("a"), locks.hold("b"):
+    async with asyncio.timeout(SECONDS), locks.hold("a"), locks.hold("b"):
         assert len(locks) == 2
 
 

@@ -1,5 +1,6 @@
-"""The agent finds a version in whichever cache folder it is, rather where it can be read whole."""
+"""The agent finds a version in any cache folder, and prefers one where it can be read in full."""
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -8,9 +9,10 @@ import pytest
 
 from stoker_sidecar.errors import CacheDiskFailed, ManifestInvalid
 from stoker_sidecar.linux.beneath import open_file_beneath
+from stoker_sidecar.linux.boot import boot_id
 from stoker_sidecar.version.layout import CachePaths
 from stoker_sidecar.volumes import versions_on_disk
-from stoker_sidecar.volumes.versions_on_disk import CacheFolders
+from stoker_sidecar.volumes.versions_on_disk import CacheFolders, OpenedFolders
 from tests.support.versions import VersionFolder
 
 FILES = {"a": b"alpha"}
@@ -108,7 +110,7 @@ def test_a_link_that_comes_after_the_look_at_the_manifest_is_not_followed(
 ) -> None:
     digest = _put(roots[0])
     with ThreadPoolExecutor(1) as others:
-        others.submit(str).result()  # its thread begins now, and is held to nothing
+        others.submit(str).result()  # starts its thread before the confinement
 
         def lose(path: Path) -> None:
             path.rename(tmp_path / "elsewhere.sqlite")
@@ -132,3 +134,29 @@ def test_a_folder_that_was_made_anew_is_read_by_threads_that_may(roots: list[Pat
     roots[0].rename(roots[0].with_name("old"))
     _put(roots[0])
     assert before == folders.find("u1", digest)
+
+
+@pytest.mark.parametrize(("boot", "found"), [(None, False), ("an earlier boot", False), ("", False), (boot_id(), True)])
+def test_nothing_is_found_on_a_disk_that_was_not_opened_in_this_boot(
+    roots: list[Path], boot: str | None, found: bool
+) -> None:
+    digest = _put(roots[0])
+    if boot is not None:
+        (roots[0] / "boot").write_text(boot)
+    folders = CacheFolders(roots, opened=OpenedFolders())
+    assert (folders.find("u1", digest) is not None) is found
+
+
+def test_a_pipe_in_place_of_the_boot_id_holds_up_nobody(roots: list[Path]) -> None:
+    digest = _put(roots[0])
+    os.mkfifo(roots[0] / "boot")
+    assert CacheFolders(roots, opened=OpenedFolders()).find("u1", digest) is None
+
+
+def test_a_version_is_not_found_until_its_files_are_checked(roots: list[Path]) -> None:
+    digest = _put(roots[0])
+    marker = CachePaths(roots[0]).dataset("u1").version(digest).doubtful
+    marker.touch()
+    before = CacheFolders(roots).find("u1", digest)
+    marker.unlink()
+    assert (before, CacheFolders(roots).find("u1", digest) is not None) == (None, True)

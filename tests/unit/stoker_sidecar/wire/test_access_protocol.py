@@ -1,4 +1,4 @@
-"""Batches of accesses on their way to the agent, from processes that may have been taken over."""
+"""Batches of accesses on their way to the agent, from processes that may be compromised."""
 
 import json
 from typing import Any

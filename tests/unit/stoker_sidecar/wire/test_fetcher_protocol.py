@@ -10,6 +10,7 @@ from stoker_sidecar.wire.credentials import (
     UnusableCredentials,
     WebIdentityCredentials,
 )
+from stoker_sidecar.wire.fetcher_hints import PageWindow
 from stoker_sidecar.wire.fetcher_protocol import (
     EVICTIONS,
     Configure,
@@ -18,12 +19,13 @@ from stoker_sidecar.wire.fetcher_protocol import (
     Failed,
     Notice,
     Progress,
+    Reach,
+    Reached,
     Read,
     ReadDone,
     Remove,
     Reply,
     Request,
-    Upcoming,
     Watch,
     decode_reply,
     decode_request,
@@ -39,7 +41,7 @@ ORPHANS = {"gone": ("d",)}
     [
         Configure({"uid": "u"}, StaticCredentials("id", "secret", "token", "pem"), ("d",)),
         Configure({"uid": "u"}, StaticCredentials("id", "secret")),
-        Upcoming("u", "d", "pod", 5, 1.5, 2.5, 100.0, b"\0" * 16, alone=True),
+        PageWindow("u", "d", "pod", 5, 1.5, 2.5, 100.0, b"\0" * 16, alone=True),
         Configure({"uid": "u"}, WebIdentityCredentials("arn", "token", "2026-01-01T00:00:00Z")),
         Configure({"uid": "u"}, AmbientCredentials()),
         Configure({"uid": "u"}, UnusableCredentials(Reason.SECRET_NOT_FOUND, "there is no Secret 's'")),
@@ -77,6 +79,12 @@ def test_what_is_no_request_is_refused(line: bytes) -> None:
 def test_what_is_no_reply_is_refused(line: bytes) -> None:
     with pytest.raises(ProtocolError):
         decode_reply(line)
+
+
+def test_a_question_about_a_relay_is_read_and_its_answer_is_as_before() -> None:
+    line = b'{"id":1,"op":"reach","uid":"u","digest":"d","part":"7.0123abcd","piece":1,"past":9}\n'
+    assert decode_request(line) == (1, Reach())
+    assert encode_reply(1, Reached()) == b'{"id":1,"reply":"reached","here":-1}\n'
 
 
 def test_secrets_are_not_shown_when_credentials_are_printed() -> None:

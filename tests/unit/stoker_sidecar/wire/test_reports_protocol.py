@@ -1,4 +1,4 @@
-"""What agent and report listener say to each other, and what of it is believed."""
+"""Messages between the agent and the report listener, and the trusted parts."""
 
 import json
 from typing import Any
@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from stoker_sidecar.errors import ProtocolError
-from stoker_sidecar.wire.reports_protocol import Heard, Listen, decode_heard, decode_listen, encode
+from stoker_sidecar.wire.reports_protocol import (
+    MAX_LINE,
+    MOST_HEARD,
+    Heard,
+    Listen,
+    decode_heard,
+    decode_listen,
+    encode,
+)
 from stoker_tuning.reports.figures import ReportFigures, ReportSummary
 from stoker_tuning.reports.line import parse_line
 
@@ -14,7 +22,8 @@ from stoker_tuning.reports.line import parse_line
 def test_a_word_is_understood_as_it_was_said() -> None:
     heard = Heard({"u1": ReportSummary(phase="Training", epoch=3, loss="nan", age=1.5)})
     assert decode_heard(encode(heard)) == heard
-    assert decode_listen(encode(Listen(("u1", "u2")))) == Listen(("u1", "u2"))
+    assert decode_listen(encode(Listen(("u1", "u2"), ("a", "b")))).by_namespace() == {"u1": "a", "u2": "b"}
+    assert decode_listen(b'{"pods": ["u1", "u2"]}').by_namespace() == {"u1": "", "u2": ""}
 
 
 @pytest.mark.parametrize("uid", ["", "../u1", "a/b", "x" * 65])
@@ -58,3 +67,4 @@ def test_whatever_a_pod_may_say_is_within_those_bounds() -> None:
         figures.refuse("x" * 4096)
     heard = Heard({"u1": figures.summary(6400 * 0.05)})
     assert decode_heard(encode(heard)) == heard
+    assert len(encode(heard)) * MOST_HEARD < MAX_LINE

@@ -1,4 +1,4 @@
-"""What another node says of files that it gives together may be anything."""
+"""A peer's headers about files in one response are untrusted."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What fetcher and workers say to each other goes out at once, or a moment later with what follows."""
+"""Messages between the fetcher and workers go out at once, or a moment later with the following ones."""
 
 import asyncio
 from typing import Any, cast
@@ -13,7 +13,7 @@ DONE = Fetched(published=True, md5="", etag_may_be_md5=True)
 
 
 class Lines:
-    """The transport: keeps the jobs of the answers in each line that was written; None for another message."""
+    """The transport. Records the jobs of the answers in each written line, and None for another message."""
 
     def __init__(self) -> None:
         self.written: list[list[int | None]] = []

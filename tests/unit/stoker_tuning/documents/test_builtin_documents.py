@@ -1,4 +1,4 @@
-"""The documents that come with Stoker are such as anyone could write."""
+"""Built-in documents contain nothing that users could not write."""
 
 import pytest
 

@@ -1,6 +1,6 @@
-"""Random documents, good, nearly good and garbage: taken, or refused with a place and a sentence.
+"""Random documents, valid, almost valid and garbage: accepted, or rejected with a place and a message.
 
-`STOKER_RANDOM_DOCUMENTS=10000` tries that many; by default it is some hundreds.
+`STOKER_RANDOM_DOCUMENTS=10000` sets their number; the default is some hundreds.
 """
 
 import json
@@ -124,7 +124,7 @@ class Writer:
         return True if knob.kind is KnobKind.SWITCH else self.chance.choice([knob.least, knob.most])
 
     def mutated(self, value: Any) -> Any:
-        """Spoil a document in one place."""
+        """Break a document in one place."""
         at = value
         while True:
             keys: list[Any] = list(at) if isinstance(at, dict) else list(range(len(at)))
@@ -179,7 +179,7 @@ def evaluated(found: TuningRules) -> None:
 
 
 def verdict(source: bytes) -> tuple[Problem, ...]:
-    """Read a document and use it; return what is wrong with it."""
+    """Parse a document and use it. Return its problems."""
     try:
         evaluated(read_profile(source))
     except DocumentError as error:
@@ -188,7 +188,7 @@ def verdict(source: bytes) -> tuple[Problem, ...]:
 
 
 def told_well(problem: Problem, source: bytes) -> bool:
-    """Tell whether a problem has a place in the document, and a sentence."""
+    """Return True if a problem has a place in the document, and a message."""
     lines = source.decode("utf-8", "replace").count("\n") + source.count(b"\r") + 2
     placed = 1 <= problem.line <= lines and problem.column >= 1
     return placed and len(problem.message.split()) > 1 and str(problem).isprintable()
@@ -202,4 +202,4 @@ def test_a_random_document_is_taken_or_refused_with_a_place_and_a_sentence() -> 
         problems = verdict(source)
         taken += not problems
         assert all(told_well(problem, source) for problem in problems), seed
-    assert COUNT // 10 < taken < COUNT  # good ones and bad ones were both among them
+    assert COUNT // 10 < taken < COUNT  # both valid and invalid ones occurred

@@ -1,4 +1,4 @@
-"""The door of documents: what is wrong is told with its place, and with what may be meant."""
+"""The parser of documents: errors have a place and suggest a correction."""
 
 import json
 import time
@@ -59,7 +59,7 @@ def own(rules: TuningRules) -> list[RuleSpec]:
         (
             with_condition(r"{type: file_context, property: path, operator: matches, value: '(a)\1'}"),
             (8, 67),
-            "is not taken",
+            "invalid escape sequence",
         ),
         (with_condition("{type: file_pattern, value: a**}"), (8, 32), "must stand alone"),
         (with_condition("{type: file_pattern, operator: in, value: a}"), (8, 46), "needs a list"),
@@ -97,11 +97,7 @@ def own(rules: TuningRules) -> list[RuleSpec]:
             (5, 48),
             "no rule of the template",
         ),
-        (
-            HEAD + "  hardware_profiles: [{name: a, conditions: {gpus: '>= 8'}}]\n",
-            (5, 46),
-            "did you mean gpu_count?",
-        ),
+        (HEAD + "  hardware_profiles: [{name: a, conditions: {gpus: '>= 8'}}]\n", (5, 46), "did you mean gpu_count?"),
         (HEAD + "  hardware_profiles: [{name: a, conditions: {gpu_count: many}}]\n", (5, 46), "is no comparison"),
         (HEAD.replace("v1alpha1", "v1"), (1, 1), "stoker.dev/v1alpha1"),
         (HEAD.replace("mine", "Mine"), (3, 12), "is no name"),
@@ -135,16 +131,16 @@ def test_words_of_a_document_move_no_cursor() -> None:
 
 
 def test_regular_expressions_are_bounded_together() -> None:
-    long = "{type: file_context, property: path, operator: matches, value: 'a{240}'}"
+    long = "{type: file_context, property: path, operator: matches, value: '.{240}'}"
     rules = "".join(f"    - id: a{n}\n      conditions: [{long}]\n{ACTIONS}" for n in range(60))
     first = problems(HEAD + "  rules:\n" + rules)[0]
-    assert first.path == "spec.rules[41].conditions[0].value"
+    assert first.path == "spec.rules[25].conditions[0].value"
     assert "too large together" in first.message
 
 
 def test_regular_expressions_of_templates_count_each_time_that_they_are_used() -> None:
-    long = "{type: file_context, property: path, operator: matches, value: 'a{240}'}"
-    rules = "".join(f"        - {{id: r{n}, conditions: [{long}], actions: [{{type: cache}}]}}\n" for n in range(30))
+    long = "{type: file_context, property: path, operator: matches, value: '.{240}'}"
+    rules = "".join(f"        - {{id: r{n}, conditions: [{long}], actions: [{{type: cache}}]}}\n" for n in range(20))
     text = f"{HEAD}  use: [{{template: t}}, {{template: t}}]\n  templates:\n    - id: t\n      rules:\n{rules}"
     (problem,) = problems(text)
     assert "too large together" in problem.message
@@ -163,7 +159,7 @@ def test_regular_expressions_of_templates_count_each_time_that_they_are_used() -
 def test_a_document_of_nothing_but_problems_is_refused_soon(text: str) -> None:
     begin = time.thread_time()
     assert problems(text)
-    assert time.thread_time() - begin < 5.0  # below 1 s
+    assert time.thread_time() - begin < 5.0  # measured: below 1 s
 
 
 def test_rules_with_those_of_templates_are_bounded() -> None:

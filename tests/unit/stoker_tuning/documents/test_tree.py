@@ -1,4 +1,4 @@
-"""YAML and JSON read with places, and nothing but data taken."""
+"""YAML and JSON parsed with places, into plain data only."""
 
 import json
 from typing import Any

@@ -1,11 +1,11 @@
-"""What the built-in plug-ins make of files, and of what containers say."""
+"""Answers of the built-in plug-ins about files, and about arguments and environments of containers."""
 
 import json
 import struct
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stoker_tuning.frameworks.builtin_plugins import (
@@ -44,12 +44,12 @@ def test_a_file_tells_its_framework(path: str, head: bytes, framework: str) -> N
 
 
 @pytest.mark.parametrize("path", ["cat.jpg", "config.json", "torch.txt", "notes.py", ""])
-def test_files_that_tell_nothing_are_nobodys(path: str) -> None:
+def test_files_without_signs_have_no_framework(path: str) -> None:
     assert [plugin.detect(path, b'{"import": "torch"}') for plugin in ALL] == [0.0] * 4
 
 
 @given(path=st.text(), head=st.binary(max_size=300))
-def test_whatever_a_file_is_the_answer_is_a_confidence(path: str, head: bytes) -> None:
+def test_the_answer_for_any_file_is_a_confidence(path: str, head: bytes) -> None:
     assert all(0.0 <= plugin.detect(path, head) <= 1.0 for plugin in ALL)
 
 
@@ -69,7 +69,7 @@ def pod(arguments: list[str], variables: dict[str, str]) -> dict[str, Any]:
         ([], {}, {}),
     ],
 )
-def test_a_batch_size_is_told_by_the_command_line_or_else_by_the_environment(
+def test_a_batch_size_comes_from_the_command_line_or_else_from_the_environment(
     arguments: list[str], variables: dict[str, str], found: dict[str, float]
 ) -> None:
     assert PytorchPlugin().hints(container_context(pod(arguments, variables))) == found
@@ -80,7 +80,7 @@ def test_the_trainers_own_flag_is_known() -> None:
     assert HuggingfacePlugin().hints(context) == {"batch_size": 4.0}
 
 
-def test_the_container_with_gpus_is_asked_about() -> None:
+def test_the_context_is_that_of_the_container_with_gpus() -> None:
     gpus = {"image": "train", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
     assert container_context({"spec": {"containers": [{"image": "proxy"}, gpus]}})["image"] == "train"
 
@@ -91,8 +91,9 @@ _JSON = st.recursive(
 _CONTAINERS = st.lists(st.fixed_dictionaries({}, optional=dict.fromkeys(("image", "command", "args", "env"), _JSON)))
 
 
+@settings(max_examples=40)
 @given(containers=_CONTAINERS | _JSON)
-def test_whatever_a_manifest_is_the_context_has_its_shape(containers: Any) -> None:
+def test_the_context_of_any_manifest_has_its_shape(containers: Any) -> None:
     context = container_context({"spec": {"containers": containers}})
     assert set(context) == {"image", "arguments", "environment"}
     assert all(plugin.hints(context) is not None for plugin in ALL)

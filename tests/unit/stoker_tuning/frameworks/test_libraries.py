@@ -1,8 +1,8 @@
-"""Which framework loaded libraries tell."""
+"""The framework for each set of loaded libraries."""
 
 import pytest
 
-from stoker_tuning.frameworks.libraries import framework_of_libraries
+from stoker_tuning.frameworks.signs import framework_of_libraries
 
 TORCH = "/venv/lib/python3.11/site-packages/torch/lib/libtorch_cpu.so"
 TENSORFLOW = "/usr/lib/python3/dist-packages/tensorflow/libtensorflow_framework.so.2"

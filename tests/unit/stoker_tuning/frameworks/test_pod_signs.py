@@ -1,9 +1,9 @@
-"""What a pod's manifest hints at, whoever wrote it."""
+"""Hints in a pod's manifest, regardless of its author."""
 
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stoker_tuning.frameworks.answers import is_framework_name
@@ -46,7 +46,7 @@ def test_a_sign_tells_the_framework(container: dict[str, Any], framework: str, s
     [
         {},
         {"image": "python:3.12", "command": ["python", "train.py"]},
-        {"image": "pytorch.example.com/team/app"},  # a registry's host is no sign
+        {"image": "pytorch.example.com/team/app"},  # the host of a registry does not count
         {"image": "torchlight"},
         {"env": env(WORLD_SIZE="8")},
         {"args": ["--name=torchrun-1"]},
@@ -78,7 +78,7 @@ def test_a_batch_size_is_read(container: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("text", ["-1", "0", "1e9", "1" * 10, "²", "many", ""])
-def test_what_is_no_batch_size_is_not_told(text: str) -> None:
+def test_an_invalid_batch_size_is_no_hint(text: str) -> None:
     assert pod_hints(pod(args=["--batch-size", text])).batch_size == 0
 
 
@@ -95,7 +95,7 @@ def test_what_is_no_batch_size_is_not_told(text: str) -> None:
         (["nvidia.com/gpu"], 0),
     ],
 )
-def test_gpus_are_counted_by_what_a_container_is_limited_to(limits: Any, gpus: int) -> None:
+def test_gpus_are_the_sum_of_the_limits_of_containers(limits: Any, gpus: int) -> None:
     assert pod_hints(pod(resources={"limits": limits})).gpus == gpus
 
 
@@ -141,8 +141,9 @@ PODS = JSON | st.fixed_dictionaries(
 )
 
 
+@settings(max_examples=50)
 @given(PODS)
-def test_whatever_a_pod_is_its_hints_are_bounded(manifest: Any) -> None:
+def test_hints_of_any_pod_are_bounded(manifest: Any) -> None:
     found = pod_hints(manifest)
     assert 0 <= found.batch_size <= MOST_BATCH
     assert 0 <= found.gpus <= MOST_GPUS

@@ -1,4 +1,4 @@
-"""A workload whose items a second answer to one knob, with noise and drift, for tests of what learns."""
+"""A workload whose items per second depend on one knob, with noise and drift, for tests of learners."""
 
 import math
 import random
@@ -19,7 +19,7 @@ def change(old: float = 64, new: float = 512, name: str = "c1", origin: str = "a
 
 @dataclass
 class SimulatedWorkload:
-    """Items a second of a window: the response, times log-normal noise, times what drifts by itself."""
+    """Items per second of a window: the response times log-normal noise times drift."""
 
     response: Response
     noise: float = 0.1
@@ -38,10 +38,6 @@ class SimulatedWorkload:
 
 def saturating(half: float) -> Response:
     return lambda value: value / (value + half)
-
-
-def peaked(best: float, width: float) -> Response:
-    return lambda value: math.exp(-((math.log((value + 1e-9) / best) / width) ** 2) / 2)
 
 
 def falling(value: float) -> float:

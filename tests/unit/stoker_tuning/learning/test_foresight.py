@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from stoker_cli.replay import replay
-from stoker_cli.trace import read_trace
+from stoker_cli.tuning.replay import replay
+from stoker_cli.tuning.trace import read_trace
 from stoker_tuning.learning.foresight import Foresight, Want
 from stoker_tuning.vocabulary import Split, TrainingPhase
 

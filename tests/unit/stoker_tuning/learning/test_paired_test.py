@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_tuning.learning.paired_test import MOST_PAIRS, helped, hurt, interval, log_ratio
+from stoker_tuning.learning.experiment import MOST_PAIRS, helped, hurt, interval, log_ratio
 
 DIFFERENCES = st.lists(st.floats(-2, 2), min_size=1, max_size=MOST_PAIRS)
 

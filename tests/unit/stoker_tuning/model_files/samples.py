@@ -1,4 +1,4 @@
-"""Small model files, written by the real library where it is at hand, else by the format's public specification."""
+"""Small model files, written by the real library if it is installed, else from the public specification."""
 
 import io
 import json
@@ -62,7 +62,7 @@ def numpy_archive() -> bytes:
 
 
 def hdf5(*groups: str) -> bytes:
-    """Return a superblock of version 0 and the names of groups, where HDF5's heap has them."""
+    """Return a superblock of version 0 and the names of groups, at the place of HDF5's heap."""
     return b"\x89HDF\r\n\x1a\n" + bytes(88) + b"HEAP" + b"\0".join(group.encode() for group in groups) + bytes(64)
 
 
@@ -96,5 +96,5 @@ def ocdbt(magic: int) -> bytes:
 
 
 def table() -> bytes:
-    """Return the footer of a LevelDB table, as TensorFlow's .index files end."""
+    """Return the footer of a LevelDB table, like the end of TensorFlow's .index files."""
     return bytes(40) + struct.pack("<Q", 0xDB4775248B80FB57)

@@ -1,4 +1,4 @@
-"""Heads of files are a stranger's: whatever they hold, they are judged in bounded time, and nothing in them runs."""
+"""Heads of files are untrusted: any content is classified in bounded time, and none of it is executed."""
 
 import pickle
 import struct

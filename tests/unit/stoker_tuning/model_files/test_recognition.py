@@ -1,4 +1,4 @@
-"""Model files are known by their bytes, and by their names where bytes leave it open; never by size."""
+"""Model files are recognized by their bytes, by their names if the bytes are ambiguous, and never by size."""
 
 import pickle
 

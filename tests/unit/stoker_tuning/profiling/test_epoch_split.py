@@ -4,14 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_tuning.profiling.epoch_split import (
-    EpochSplit,
-    LiveLook,
-    ProfiledRun,
-    RunFigures,
-    epoch_split,
-    live_split,
-)
+from stoker_tuning.profiling.epoch_split import EpochSplit, LiveLook, ProfiledRun, RunFigures, epoch_split, live_split
 
 SECONDS = st.floats(0.0, 1e5)
 SHARES = st.floats(0.0, 1.0)

@@ -1,4 +1,4 @@
-"""What would be if data were warm, its order known, or workers more, for any measurements."""
+"""Predictions for warm data, a known order or more workers, from any measurements."""
 
 import pytest
 from hypothesis import given
@@ -11,7 +11,7 @@ SECONDS = st.floats(0.01, 1e4)
 
 @st.composite
 def pipelines(draw: st.DrawFn) -> InputPipeline:
-    """Return one in which each state takes no less than the one that has less to wait for."""
+    """Return a pipeline whose times do not decrease from warm to cold."""
     compute, preparation, fetch = draw(SECONDS), draw(st.floats(0, 1e4)), draw(st.floats(0, 1e4))
     return InputPipeline(
         compute,

@@ -1,4 +1,4 @@
-"""The curve of quality ratios is what the client's sampler makes true."""
+"""The client's sampler achieves the curve of quality ratios."""
 
 from fractions import Fraction
 from itertools import pairwise

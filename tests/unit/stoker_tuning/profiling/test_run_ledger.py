@@ -1,4 +1,4 @@
-"""Report lines add up to epochs, however often a program speaks."""
+"""Report lines add up to epochs, for any frequency of reports."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def heard(*lines: tuple[float, ReportLine]) -> tuple[EpochTime, ...]:
 
 
 def steps(epochs: int, batches: int, wait: float, compute: float, **said: Any) -> list[tuple[float, ReportLine]]:
-    """Return what a program says that speaks after each step."""
+    """Return the lines of a program that reports after each step."""
     lines, now = [], 100.0
     for epoch in range(epochs):
         for batch in range(batches):
@@ -47,7 +47,7 @@ def test_an_epochs_seconds_are_those_waited_and_computed(
 
 
 class _Sent:
-    """A report socket that keeps what is sent, with the time of a clock that moves by hand."""
+    """A report socket that records lines with the time of a manual clock."""
 
     def __init__(self) -> None:
         self.now = 50.0

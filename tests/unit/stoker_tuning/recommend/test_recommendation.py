@@ -1,4 +1,4 @@
-"""Recommendations: the figures of the vocabulary, and what rules put in their place."""
+"""Recommendations: the figures of the vocabulary, and values that rules set instead."""
 
 from dataclasses import fields
 from typing import Any

@@ -1,14 +1,17 @@
-"""What is kept of a pod's lines: the last word, rates over a minute, and no more than a bound however much is said."""
+"""Figures from a pod's lines: the last value, rates over a minute, and a bound for any number of lines."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_tuning.reports.figures import MOST_LOSSES, MOST_RANKS, ReportFigures, ReportSummary, items_done
 from stoker_tuning.reports.line import ReportLine
 from stoker_tuning.vocabulary import ModelFileKind, Split, TrainingPhase
+from tests.support.cases import cases
 
 
 def told(*lines: tuple[float, ReportLine], at: float | None = None) -> ReportSummary:
@@ -34,7 +37,30 @@ def test_items_a_second_come_from_steps_and_the_batch_size() -> None:
 def test_items_a_second_are_of_the_last_minute_alone() -> None:
     quick = [(float(second), ReportLine(items=1000)) for second in range(60)]
     slow = [(60.0 + second, ReportLine(items=10)) for second in range(120)]
-    assert told(*quick, *slow).items_per_second == 10.2  # a slot of five seconds that has just begun
+    assert told(*quick, *slow).items_per_second == 10.2  # a new slot of five seconds
+
+
+def test_items_a_second_are_of_the_present_phase_alone() -> None:
+    slow = [(float(second), ReportLine(phase=TrainingPhase.INITIALIZATION, items=1)) for second in range(30)]
+    quick = [(30.0 + second, ReportLine(phase=TrainingPhase.TRAINING, items=100)) for second in range(11)]
+    assert told(*slow, *quick[:4]).items_per_second is None
+    assert told(*slow, *quick).items_per_second == 110.0  # the first line is from its start
+
+
+def test_the_stall_goes_on_through_a_change_of_phase() -> None:
+    lines = [
+        (float(second), ReportLine(phase=phase, wait_seconds=0.1, compute_seconds=0.3))
+        for second, phase in enumerate([TrainingPhase.TRAINING] * 20 + [TrainingPhase.VALIDATION] * 2)
+    ]
+    assert told(*lines).stall_percent == 25
+
+
+def test_phases_without_end_take_no_memory() -> None:
+    figures = ReportFigures()
+    for number in range(10_000):
+        phase = (TrainingPhase.TRAINING, TrainingPhase.VALIDATION)[number % 2]
+        figures.add(ReportLine(phase=phase), number / 1000)
+    assert len(figures._slots) <= 70
 
 
 def test_no_rate_is_told_before_five_seconds() -> None:
@@ -46,17 +72,17 @@ def test_a_minute_of_silence_leaves_no_rate() -> None:
     assert (summary.items_per_second, summary.stall_percent, summary.age) == (None, None, 170.0)
 
 
-def test_stall_is_the_share_of_waiting_in_waiting_and_computing() -> None:
-    assert told(*steps(20, wait_seconds=0.1, compute_seconds=0.3)).stall_percent == 25
-
-
-def test_without_computing_stall_is_the_share_of_time_of_all_ranks() -> None:
-    lines = [(float(t), ReportLine(rank=rank, wait_seconds=0.5)) for t in range(40) for rank in (0, 1)]
-    assert told(*lines).stall_percent == 51  # 40 waits in 39 seconds
-
-
-def test_who_says_no_seconds_has_no_stall() -> None:
-    assert told(*steps(20, items=10)).stall_percent is None
+@cases(
+    "lines, percent",
+    of_waiting_in_waiting_and_computing=(steps(20, wait_seconds=0.1, compute_seconds=0.3), 25),
+    of_the_time_of_all_ranks_without_computing=(  # 40 waits in 39 seconds
+        [(float(t), ReportLine(rank=rank, wait_seconds=0.5)) for t in range(40) for rank in (0, 1)],
+        51,
+    ),
+    none_of_who_says_no_seconds=(steps(20, items=10), None),
+)
+def test_stall_is_a_share(lines: list[tuple[float, ReportLine]], percent: int | None) -> None:
+    assert told(*lines).stall_percent == percent
 
 
 def test_ranks_add_up_and_the_lowest_speaks() -> None:
@@ -65,17 +91,14 @@ def test_ranks_add_up_and_the_lowest_speaks() -> None:
     assert (summary.items_per_second, summary.epoch, summary.ranks) == (20.7, 2, 2)
 
 
-def test_who_counts_batches_and_names_no_phase_trains() -> None:
-    assert told((0, ReportLine(batch=0))).phase == "Training"
-
-
-def test_a_split_names_the_phase() -> None:
-    assert told((0, ReportLine(step=1)), (1, ReportLine(split=Split.VALIDATION))).phase == "Validation"
-
-
-def test_a_phase_stays_until_another_is_named() -> None:
-    lines = (0, ReportLine(phase=TrainingPhase.VALIDATION)), (1, ReportLine(batch=7))
-    assert told(*lines).phase == "Validation"
+@cases(
+    "lines, phase",
+    of_who_counts_batches_and_names_none=([ReportLine(batch=0)], "Training"),
+    by_its_split=([ReportLine(step=1), ReportLine(split=Split.VALIDATION)], "Validation"),
+    until_another_is_named=([ReportLine(phase=TrainingPhase.VALIDATION), ReportLine(batch=7)], "Validation"),
+)
+def test_a_phase_is_known(lines: list[ReportLine], phase: str) -> None:
+    assert told(*enumerate(lines)).phase == phase
 
 
 def test_a_new_epoch_counts_its_batches_from_the_beginning() -> None:
@@ -143,3 +166,36 @@ def test_figures_stay_within_their_bounds_whatever_is_said(said: list[tuple[Repo
         assert summary.stall_percent is None or 0 <= summary.stall_percent <= 100
         assert summary.items_per_second is None or summary.items_per_second >= 0
         assert max(len(summary.loss), len(summary.mean_loss)) <= 40
+
+
+NO_WAIT, HALF = ReportLine(wait_seconds=0.0), ReportLine(wait_seconds=1.0, compute_seconds=1.0)
+WAITS = [(0.0, 2.0, 3.0), (5.0, 1.0, 4.0), (10.0, 0.0, 5.0)]  # second, waited, computed
+
+
+@pytest.mark.parametrize(
+    ("lines", "waits"),
+    [
+        ([(at, ReportLine(wait_seconds=wait, compute_seconds=other)) for at, wait, other in WAITS], (3.0, 15.0)),
+        ([(at, ReportLine(wait_seconds=wait)) for at, wait, _ in WAITS], (3.0, 12.0)),
+        ([(0.0, ReportLine(epoch=1)), (10.0, ReportLine(wait_seconds=3.0))], (3.0, 10.0)),
+        ([(0.0, NO_WAIT), (9.0, ReportLine(loss=1.0)), (10.0, ReportLine(wait_seconds=3.0))], (3.0, 10.0)),
+        ([(at, replace(HALF, rank=rank)) for at in (0.0, 2.0) for rank in (0, 1)], (4.0, 8.0)),
+        (steps(20, items=10), (0.0, 0.0)),
+    ],
+    ids=[
+        "waits and computing",
+        "waits alone",
+        "from the first line",
+        "lines without waits between",
+        "ranks",
+        "no waits",
+    ],
+)
+def test_waits_are_summed_up_over_the_whole_run(lines: Any, waits: tuple[float, float]) -> None:
+    summary = told(*lines)
+    assert (summary.waited, summary.watched) == waits
+
+
+def test_waits_do_not_end_with_the_minute() -> None:
+    summary = told(*steps(600, wait_seconds=0.25, compute_seconds=0.75), at=2000.0)
+    assert (summary.stall_percent, summary.waited, summary.watched) == (None, 150.25, 601.0)

@@ -1,4 +1,4 @@
-"""A pod's line: what it may say, how each field is bounded, and that nothing but a refusal comes of any bytes."""
+"""A pod's line: its content and limits. Any other bytes are rejected without side effects."""
 
 import json
 import math
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from stoker_tuning.reports.line import MOST_BYTES, ReportLine, ReportRefusedError, parse_line
 from stoker_tuning.vocabulary import ModelFileKind, Split, TrainingPhase
+from tests.support.cases import cases
 
 WHOLE = {
     "v": 1,
@@ -56,16 +57,14 @@ def test_a_newline_ends_it_and_the_version_may_be_left_out() -> None:
     assert parse_line(b'{"epoch": 1}\n').epoch == 1
 
 
-def test_words_are_known_however_they_are_capitalised() -> None:
-    assert line(phase="VALIDATION").phase is TrainingPhase.VALIDATION
-
-
-def test_a_whole_number_may_be_written_as_a_float() -> None:
-    assert line(epoch=2.0).epoch == 2
-
-
-def test_null_says_nothing() -> None:
-    assert line(epoch=1, loss=None).loss is None
+@cases(
+    "fields, name, value",
+    a_word_however_it_is_capitalised=({"phase": "VALIDATION"}, "phase", TrainingPhase.VALIDATION),
+    a_whole_number_as_a_float=({"epoch": 2.0}, "epoch", 2),
+    nothing_of_null=({"epoch": 1, "loss": None}, "loss", None),
+)
+def test_a_field_says(fields: dict[str, Any], name: str, value: object) -> None:
+    assert getattr(line(**fields), name) == value
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e999"])

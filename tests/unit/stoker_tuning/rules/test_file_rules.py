@@ -1,4 +1,4 @@
-"""Rules evaluated for files: by groups as one by one."""
+"""Rules evaluated for files: groups give the same results as single files."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Every property that a document can name is one that facts have."""
+"""Facts have every property that a document can name."""
 
 from dataclasses import fields
 
@@ -7,6 +7,7 @@ import pytest
 from stoker_tuning.rules.facts import AccessFacts, FileFacts, SystemFacts, WorkloadFacts
 from stoker_tuning.rules.properties import PROPERTIES, FactProperty, property_of
 from stoker_tuning.vocabulary import ConditionScope
+from tests.support.present import present
 
 FACTS = {
     ConditionScope.FILE_CONTEXT: FileFacts,
@@ -29,6 +30,5 @@ def test_every_fact_can_be_asked_for(facts: type[AccessFacts | WorkloadFacts | S
 
 
 def test_an_older_name_is_known() -> None:
-    found = property_of(ConditionScope.FILE_CONTEXT, "kind")
-    assert found is not None
+    found = present(property_of(ConditionScope.FILE_CONTEXT, "kind"))
     assert found.name == "type"

@@ -1,4 +1,4 @@
-"""Accesses as training code makes them, without training: orders, loaders that take turns, times."""
+"""Accesses like those of training code: orders, loaders that take turns, times."""
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +11,7 @@ SIZE = 100_000  # bytes of a file
 
 
 def layout(**folders: int) -> DatasetLayout:
-    """Make a layout of folders with so many files each, by name: ``train=100`` has train/0.jpg to train/99.jpg."""
+    """Make a layout of folders with these numbers of files: ``train=100`` has train/000000.jpg to train/000099.jpg."""
     names = [f"{folder}/{number:06}.jpg" for folder, count in folders.items() for number in range(count)]
     return make_layout(FileFact(number, name, SIZE) for number, name in enumerate(names))
 
@@ -32,7 +32,7 @@ def opens(
 
 
 def by_batches(order: Sequence[int], workers: int, batch: int) -> list[tuple[int, int]]:
-    """Deal batches to workers that read at the same speed, as PyTorch's DataLoader does: (file, worker)."""
+    """Distribute batches to workers of equal speed, like PyTorch's DataLoader: (file, worker)."""
     batches = [order[at : at + batch] for at in range(0, len(order), batch)]
     rows = []
     for first in range(0, len(batches), workers):

@@ -1,4 +1,4 @@
-"""Epochs are counted by coverage: exactly where all is seen, within the stated error where a sample is."""
+"""Epochs are counted by coverage: exact if all reads are seen, and within the stated error for a sample."""
 
 import random
 
@@ -77,7 +77,7 @@ def test_sampled_files_tell_the_epoch_within_the_stated_error(share: float) -> N
                     counter.touch(file, 0.0)
         assert counter.at.number == 1
         wrong += abs(counter.at.progress - 0.5) > counter.at.error
-    assert wrong <= 3  # two standard errors: one in twenty is outside
+    assert wrong <= 3  # two standard errors: one in twenty exceeds them
 
 
 @pytest.mark.parametrize("share", [0.5, 0.2])
@@ -99,7 +99,7 @@ def test_a_duty_cycle_states_what_passes_unwatched() -> None:
     counter = EpochCounter(10_000, AccessSampling(SamplingMethod.TIME, 0.2, cycle=10.0))
     order = shuffled(range(10_000), 1)[:5_000]
     for index, file in enumerate(order):
-        if index / 100 % 10 < 2:  # 100 files a second, two seconds of ten
+        if index / 100 % 10 < 2:  # 100 files per second, two seconds of ten
             counter.touch(file, index / 100)
     assert abs(counter.at.progress - 0.5) <= counter.at.error < 0.2
 

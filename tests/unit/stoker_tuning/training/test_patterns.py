@@ -1,12 +1,11 @@
-"""The order in which data is read is told from the last accesses, with how sure that is."""
+"""The read order is classified from the last accesses, with a confidence."""
 
 import random
 from collections.abc import Iterable, Sequence
 
 import pytest
 
-from stoker_tuning.training.order_statistics import rank_correlation, runs_score
-from stoker_tuning.training.patterns import PatternJudgement, Touch, judge
+from stoker_tuning.training.patterns import PatternJudgement, Touch, judge, rank_correlation, runs_score
 from stoker_tuning.vocabulary import AccessPattern
 from tests.unit.stoker_tuning.training.simulation import by_batches, shuffled
 

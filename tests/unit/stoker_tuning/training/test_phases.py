@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from stoker_tuning.training.phases import Evidence, PhaseState, advance, beside_others
 from stoker_tuning.vocabulary import AccessPattern, Split, TrainingPhase
+from tests.support.cases import cases
 
 TRAIN = Evidence(1.0, items=((Split.TRAIN, 8),))
 VALIDATE = Evidence(2.0, items=((Split.VALIDATION, 8),))
@@ -71,16 +72,14 @@ def test_evidence_makes_the_phase(windows: list[Evidence], phase: TrainingPhase)
     assert after(*windows).phase is phase
 
 
-def test_one_window_changes_no_phase() -> None:
-    assert after(TRAIN, TRAIN, VALIDATE).phase is TrainingPhase.TRAINING
-
-
-def test_windows_that_differ_in_turn_change_no_phase() -> None:
-    assert after(TRAIN, *[VALIDATE, TRAIN] * 5).phase is TrainingPhase.TRAINING
-
-
-def test_a_second_window_changes_the_phase() -> None:
-    assert after(TRAIN, TRAIN, VALIDATE, VALIDATE).phase is TrainingPhase.VALIDATION
+@cases(
+    "windows, phase",
+    not_at_one_window=([TRAIN, TRAIN, VALIDATE], TrainingPhase.TRAINING),
+    not_at_windows_that_differ_in_turn=([TRAIN, *[VALIDATE, TRAIN] * 5], TrainingPhase.TRAINING),
+    at_a_second_window=([TRAIN, TRAIN, VALIDATE, VALIDATE], TrainingPhase.VALIDATION),
+)
+def test_the_phase_changes(windows: list[Evidence], phase: TrainingPhase) -> None:
+    assert after(*windows).phase is phase
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Items a second, gaps and batches come from times alone."""
+"""Items per second, gaps and batches follow from times alone."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Splits are told by a rule, by names of folders and files, or by how data is read."""
+"""Splits are recognized by a rule, by names of folders and files, or by the read pattern."""
 
 import pytest
 
@@ -76,7 +76,7 @@ def test_model_files_are_no_data() -> None:
 
 
 def learnt(*epochs: list[int]) -> dict[Split, SplitSource]:
-    """Read folders ``a`` and ``b`` of 200 and 100 files as the epochs say; return the splits that are known then."""
+    """Read folders ``a`` and ``b`` of 200 and 100 files in these epochs. Return the known splits."""
     tracker = WorkloadTracker(layout(a=200, b=100))
     for number, order in enumerate(epochs):
         for access in opens(order, start=100.0 * number):

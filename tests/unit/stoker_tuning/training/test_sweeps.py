@@ -1,4 +1,4 @@
-"""Workloads that each read all of the same data are a sweep; ranks that divide it are not."""
+"""Workloads that each read all of the same data are a sweep. Ranks that share it are not."""
 
 import random
 
@@ -8,6 +8,7 @@ from stoker_tuning.training.sweeps import EpochRead, SweepWatch, siblings
 from stoker_tuning.training.unit_set import UnitSet
 from stoker_tuning.training.workload import WorkloadTracker
 from stoker_tuning.vocabulary import TrainingPhase
+from tests.support.cases import cases
 from tests.unit.stoker_tuning.training.simulation import layout, opens, shuffled
 
 UNITS = 1000
@@ -20,15 +21,21 @@ def read(files: list[int], number: int = 0, most: float | None = None) -> EpochR
     return EpochRead(number, made, len(files) / UNITS if most is None else most)
 
 
-def test_four_that_shuffle_by_themselves_are_a_sweep() -> None:
-    coverage = {seed: read(shuffled(range(UNITS), seed)[:200]) for seed in range(4)}
-    assert siblings(coverage, UNITS) == dict.fromkeys(range(4), 3)
+ORDER = shuffled(range(UNITS), 1)
 
 
-def test_ranks_of_one_training_are_none() -> None:
-    order = shuffled(range(UNITS), 1)
-    coverage = {rank: read(order[rank::4][:200]) for rank in range(4)}
-    assert siblings(coverage, UNITS) == dict.fromkeys(range(4), 0)
+@cases(
+    "coverage, others",
+    three_of_four_that_shuffle_by_themselves=([read(shuffled(range(UNITS), seed)[:200]) for seed in range(4)], 3),
+    none_of_four_ranks_of_one_training=([read(ORDER[rank::4][:200]) for rank in range(4)], 0),
+    two_of_three_that_read_all_in_different_epochs=(
+        [read(shuffled(range(UNITS), seed)[:100], seed, 1.0) for seed in range(3)],
+        2,
+    ),
+    none_of_two=([read(shuffled(range(UNITS), seed)) for seed in range(2)], 0),
+)
+def test_a_workload_has_siblings(coverage: list[EpochRead], others: int) -> None:
+    assert siblings(dict(enumerate(coverage)), UNITS) == dict.fromkeys(range(len(coverage)), others)
 
 
 def test_a_rank_that_is_an_epoch_ahead_is_none() -> None:
@@ -37,22 +44,12 @@ def test_a_rank_that_is_an_epoch_ahead_is_none() -> None:
     assert not any(siblings(coverage, UNITS).values())
 
 
-def test_those_that_read_all_by_themselves_are_a_sweep_in_different_epochs_too() -> None:
-    coverage = {seed: read(shuffled(range(UNITS), seed)[:100], seed, 1.0) for seed in range(3)}
-    assert siblings(coverage, UNITS) == dict.fromkeys(range(3), 2)
-
-
 def test_too_little_read_says_nothing() -> None:
     assert siblings({seed: read(shuffled(range(UNITS), seed)[:50]) for seed in range(4)}, UNITS) == {}
 
 
-def test_two_are_no_sweep() -> None:
-    coverage = {seed: read(shuffled(range(UNITS), seed)) for seed in range(2)}
-    assert siblings(coverage, UNITS) == {0: 0, 1: 0}
-
-
 def swept(files: int, trackers: dict[int, WorkloadTracker], sweep: SweepWatch[int]) -> None:
-    """Have each read so many files in an order of its own, by turns of ten."""
+    """Let each tracker read this number of files in a separate order, in turns of ten."""
     orders = {seed: shuffled(range(UNITS), seed)[:files] for seed in trackers}
     for at in range(0, files, 10):
         for seed, tracker in trackers.items():

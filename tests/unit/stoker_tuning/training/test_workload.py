@@ -1,4 +1,4 @@
-"""A workload's accesses and words become what it does."""
+"""The activity of a workload, from its accesses and reports."""
 
 from collections.abc import Iterable
 

@@ -1,1 +1,0 @@
-"""Traces of real training with the truth that its code logs. Run `python -m bench.truth`."""

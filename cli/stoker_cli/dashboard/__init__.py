@@ -1,0 +1,1 @@
+"""The command `stoker dashboard`: a local web page with the rights of the user."""

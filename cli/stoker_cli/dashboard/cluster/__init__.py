@@ -1,0 +1,1 @@
+"""The same page in the cluster, for many users with a token each."""

@@ -1,0 +1,1 @@
+"""View models of the page, from API objects. Pure."""

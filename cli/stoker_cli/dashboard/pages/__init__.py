@@ -1,0 +1,1 @@
+"""Templates, styles and the script of the page."""

@@ -1,0 +1,1 @@
+"""Requests to warm Datasets, and waiting for the result."""

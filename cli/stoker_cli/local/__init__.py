@@ -1,0 +1,1 @@
+"""Mounts of `stoker mount` on this machine."""

@@ -1,0 +1,1 @@
+"""Direct queries to the sidecars of nodes."""

@@ -1,0 +1,1 @@
+"""Commands on pods and jobs: why, top, release and report."""

@@ -1,0 +1,1 @@
+"""Commands for trouble: doctor, support-bundle, validate and completion."""

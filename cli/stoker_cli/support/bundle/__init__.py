@@ -1,0 +1,1 @@
+"""The archive of `stoker support-bundle`, without secrets."""

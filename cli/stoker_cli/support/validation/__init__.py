@@ -1,0 +1,1 @@
+"""Offline checks of documents for `stoker validate`. Pure."""

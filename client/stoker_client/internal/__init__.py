@@ -1,0 +1,1 @@
+"""Parts of the samplers and reports. Not for import by users."""

@@ -1,0 +1,1 @@
+"""API models of TrainingJobs and of annotated pods."""

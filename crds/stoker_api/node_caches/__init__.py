@@ -1,0 +1,1 @@
+"""API models of NodeCache: the contract between operator and nodes."""

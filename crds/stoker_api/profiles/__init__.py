@@ -1,0 +1,1 @@
+"""API models of TuningProfile."""

@@ -1,0 +1,1 @@
+"""DatasetClasses and TuningProfiles: what tenants may use. Pure."""

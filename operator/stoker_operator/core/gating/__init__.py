@@ -1,0 +1,1 @@
+"""Decide when a gated pod is released, and to which nodes. Pure."""

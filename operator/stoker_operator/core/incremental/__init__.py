@@ -1,0 +1,1 @@
+"""The decision about all Datasets, recomputed only for changed objects. Pure."""

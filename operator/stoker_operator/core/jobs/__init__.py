@@ -1,0 +1,1 @@
+"""The children, status and progress of TrainingJobs. Pure."""

@@ -1,0 +1,1 @@
+"""Answers to Kueue's admission checks. Pure."""

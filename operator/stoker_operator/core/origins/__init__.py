@@ -1,0 +1,1 @@
+"""Rate limits of origins, divided among nodes. Pure."""

@@ -1,0 +1,1 @@
+"""Groups of nodes that share one version, and their links. Pure."""

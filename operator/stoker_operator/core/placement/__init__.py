@@ -1,0 +1,1 @@
+"""Choose the nodes that hold a Dataset. Pure."""

@@ -1,0 +1,1 @@
+"""The NodeCache spec of each node. Pure."""

@@ -1,0 +1,1 @@
+"""Figures of pods for the aggregated API. Pure."""

@@ -1,0 +1,1 @@
+"""Changes and checks of pods at admission. Pure."""

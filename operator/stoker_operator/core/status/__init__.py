@@ -1,0 +1,1 @@
+"""The status of Datasets, rolled up from nodes. Pure."""

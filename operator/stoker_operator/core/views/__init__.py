@@ -1,0 +1,1 @@
+"""Frozen views of the cluster, as all decisions read them. Pure."""

@@ -1,0 +1,1 @@
+"""The loops of reconcilers: triggers, keyed work and turns."""

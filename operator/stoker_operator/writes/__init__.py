@@ -1,0 +1,1 @@
+"""Writes of objects: one writer with a budget of requests."""

@@ -1,0 +1,1 @@
+"""The agent's HTTP server: metrics, health and node pages."""

@@ -1,0 +1,1 @@
+"""Serves cached files to peers."""

@@ -1,0 +1,1 @@
+"""The agent's access to Kubernetes: NodeCache, Secrets and its account."""

@@ -1,0 +1,1 @@
+"""Rules in force on this node, their trials and history."""

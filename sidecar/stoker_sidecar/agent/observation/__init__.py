@@ -1,0 +1,1 @@
+"""Accesses of pods, and the workloads they belong to."""

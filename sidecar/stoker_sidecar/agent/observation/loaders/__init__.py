@@ -1,0 +1,1 @@
+"""Detects consumers of data loaders that wait for data."""

@@ -1,0 +1,1 @@
+"""Phases, epochs and layouts of this node's workloads."""

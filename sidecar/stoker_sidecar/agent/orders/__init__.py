@@ -1,0 +1,1 @@
+"""Known orders of samples, and prefetch in these orders."""

@@ -1,0 +1,1 @@
+"""The pods of this node that Stoker follows."""

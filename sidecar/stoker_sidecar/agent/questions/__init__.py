@@ -1,0 +1,1 @@
+"""Questions to the confined processes that handle tenants' data: the reader and the asker."""

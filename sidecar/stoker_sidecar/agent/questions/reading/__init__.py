@@ -1,0 +1,1 @@
+"""Questions to the reader process, which parses tenants' files."""

@@ -1,0 +1,1 @@
+"""One Dataset on this node: its versions, listing and loop."""

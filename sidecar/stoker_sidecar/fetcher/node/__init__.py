@@ -1,0 +1,1 @@
+"""All Datasets of this node together."""

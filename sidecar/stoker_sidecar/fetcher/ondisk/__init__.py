@@ -1,0 +1,1 @@
+"""A version on the disk: files, parts, inventory and repairs."""

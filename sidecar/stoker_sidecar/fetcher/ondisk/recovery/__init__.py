@@ -1,0 +1,1 @@
+"""Recovery of a version after a stop: its preparation, the check of doubtful files, and repairs."""

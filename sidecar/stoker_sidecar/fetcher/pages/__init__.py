@@ -1,0 +1,1 @@
+"""The kernel's page cache: prefetch into memory, and its limits."""

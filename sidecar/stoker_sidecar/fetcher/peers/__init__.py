@@ -1,0 +1,1 @@
+"""Downloads from other nodes."""

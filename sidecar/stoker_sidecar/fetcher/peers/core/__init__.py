@@ -1,0 +1,1 @@
+"""Which node fetches which files, and which peers are asked. Pure."""

@@ -1,0 +1,1 @@
+"""Requests to the source: workers, pipeline and rate limits."""

@@ -1,0 +1,1 @@
+"""How many requests run at a time, and their order. Pure."""

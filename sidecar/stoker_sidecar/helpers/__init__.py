@@ -1,0 +1,1 @@
+"""Small confined processes that handle tenants' data for the agent, which is root."""

@@ -1,0 +1,1 @@
+"""The observer's schedule of looks and rests. Pure."""

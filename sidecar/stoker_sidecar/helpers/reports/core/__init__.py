@@ -1,0 +1,1 @@
+"""Decisions of the report listener, without sockets and clocks."""

@@ -1,0 +1,1 @@
+"""Limits that a process sets on itself: Landlock, and the start of helpers for one question."""

@@ -1,0 +1,1 @@
+"""The agent process of one mount, without Kubernetes."""

@@ -1,0 +1,1 @@
+"""The commands: mount, unmount, and drop the kernel's caches."""

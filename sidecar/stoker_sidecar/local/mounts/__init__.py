@@ -1,0 +1,1 @@
+"""The mounts of this machine: their paths, specification, users and checks."""

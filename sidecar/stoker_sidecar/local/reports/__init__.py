@@ -1,0 +1,1 @@
+"""What a mount's agent reports, and how a terminal shows it."""

@@ -1,1 +1,0 @@
-"""When the observer looks and when it rests. Pure."""

@@ -1,0 +1,1 @@
+"""The S3 object store: clients, listings and GETs."""

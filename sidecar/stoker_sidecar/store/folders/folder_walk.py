@@ -1,0 +1,152 @@
+"""Lists a folder of the node for a file:// source: its files, and the targets of its symbolic links."""
+
+import errno
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from stat import S_ISDIR, S_ISREG
+from typing import NamedTuple
+
+from stoker_sidecar.errors import AccessDenied, SourceTooLarge
+from stoker_sidecar.store.folders.host_folders import (
+    check_beneath,
+    closing_descriptor,
+    folder_identity,
+    open_beneath,
+    place_of,
+)
+from stoker_sidecar.version.objects import ListedObject, SkipReason
+
+# Limit of folders behind links, including their subfolders: two folders full of links to each other would never end.
+_MOST_LINKED = 1_000_000
+
+
+class _PendingFolder(NamedTuple):
+    """A folder to list.
+
+    ``name``: its path below the source with a slash at the end; empty: the source itself. ``identity``: the version id
+    of its files; empty: a link leads to it. ``above``: device and inode of the folders above it. ``linked``: the path
+    contains a link.
+    """
+
+    name: bytes
+    identity: str
+    above: tuple[tuple[int, int], ...] = ()
+    linked: bool = False
+
+
+@dataclass
+class FolderWalk:
+    """Walks one source. ``allowed``: folders without links; entries outside of them are not listed.
+
+    It follows links to files and folders. It lists skipped links with the reason.
+    """
+
+    root: Path
+    allowed: Sequence[str]
+    identity: str
+    most_linked: int = _MOST_LINKED
+
+    def objects(self) -> Iterator[ListedObject]:
+        """Yield files, empty folders as markers ``dir/``, and skipped links. Blocks.
+
+        Raises OSError, AccessDenied, and SourceTooLarge if links lead to too many folders.
+        """
+        pending, linked = [_PendingFolder(b"", self.identity)], 0
+        while pending:
+            folder = pending.pop()
+            linked += folder.linked
+            if linked > self.most_linked:
+                raise SourceTooLarge(
+                    f"symbolic links below {self.root} lead to more than {self.most_linked:,} folders: name a part"
+                )
+            yield from self._listed(folder, pending)
+
+    def _listed(self, folder: _PendingFolder, pending: list[_PendingFolder]) -> Iterator[ListedObject]:
+        where = os.path.join(os.fsencode(self.root), folder.name)  # noqa: PTH118 -- raw bytes: names need not be UTF-8
+        try:
+            descriptor = open_beneath(where, os.O_RDONLY | os.O_DIRECTORY, os.fsdecode(where), self.allowed)
+        except (FileNotFoundError, NotADirectoryError, PermissionError, AccessDenied) as error:
+            if not folder.name:
+                raise
+            if isinstance(error, PermissionError):
+                yield _left_out(folder.name, SkipReason.UNREADABLE)
+            elif isinstance(error, AccessDenied):
+                yield _left_out(folder.name, SkipReason.LINK_OUTSIDE)
+            return  # otherwise it was deleted after its name was read
+        with closing_descriptor(descriptor) as opened:
+            status = os.fstat(opened)
+            number = status.st_dev, status.st_ino
+            if number in folder.above:
+                yield _left_out(folder.name, SkipReason.LINK_LOOP)
+                return
+            identity = folder.identity or folder_identity(os.fsdecode(where), place_of(opened), self.allowed)
+            here = folder._replace(identity=identity, above=(*folder.above, number))
+            empty = True
+            with os.scandir(opened) as entries:
+                for entry in entries:
+                    empty = False
+                    yield from self._entry(here, opened, entry, pending)
+            if empty and folder.name:
+                yield ListedObject(folder.name, 0, status.st_mtime_ns, "")
+
+    def _entry(
+        self, folder: _PendingFolder, opened: int, entry: os.DirEntry[str], pending: list[_PendingFolder]
+    ) -> Iterator[ListedObject]:
+        name, is_link = folder.name + os.fsencode(entry.name), entry.is_symlink()
+        try:
+            status = self._status(entry, opened)
+        except FileNotFoundError:
+            if _is_link(entry.name, opened):
+                yield _left_out(name, SkipReason.BROKEN_LINK)
+            return
+        except PermissionError:  # a folder with permission to read its names only
+            yield _left_out(name, SkipReason.UNREADABLE)
+            return
+        if status is None:
+            yield _left_out(name, SkipReason.LINK_LOOP)
+        elif S_ISREG(status.st_mode):
+            yield ListedObject(name, status.st_size, status.st_mtime_ns, etag_of(status), folder.identity)
+        elif S_ISDIR(status.st_mode):
+            identity = "" if is_link else folder.identity
+            pending.append(_PendingFolder(name + b"/", identity, folder.above, folder.linked or is_link))
+
+    def _status(self, entry: os.DirEntry[str], opened: int) -> os.stat_result | None:
+        """Return the status of an entry, or of a link's target; None if the link leads to itself.
+
+        Raises AccessDenied for a file outside of ``allowed``, and OSError.
+        """
+        if not entry.is_symlink():
+            return entry.stat(follow_symlinks=False)
+        try:
+            descriptor = os.open(entry.name, os.O_PATH | os.O_CLOEXEC, dir_fd=opened)
+        except NotADirectoryError as error:
+            raise FileNotFoundError(error.errno, error.strerror) from error
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                return None
+            raise
+        with closing_descriptor(descriptor) as target:
+            status = os.fstat(target)
+            if S_ISREG(status.st_mode):
+                check_beneath(target, entry.name, self.allowed)
+            return status
+
+
+def etag_of(status: os.stat_result) -> str:
+    """Return the ETag of a file."""
+    return f"{status.st_mtime_ns:x}-{status.st_size:x}"
+
+
+def _left_out(name: bytes, reason: SkipReason) -> ListedObject:
+    return ListedObject(name, 0, 0, "", skipped=reason)
+
+
+def _is_link(name: str, folder: int) -> bool:
+    """Return False if the entry was deleted after its name was read."""
+    try:
+        os.readlink(name, dir_fd=folder)
+    except OSError:
+        return False
+    return True

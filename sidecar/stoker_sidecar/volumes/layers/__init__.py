@@ -1,0 +1,1 @@
+"""Overlay mounts of versions, and their metadata layers."""

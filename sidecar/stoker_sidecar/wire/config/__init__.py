@@ -1,0 +1,1 @@
+"""Settings, folders and certificates that several processes of the sidecar share."""

@@ -1,0 +1,1 @@
+"""Make every file of a release, from one version and one commit (`make release`)."""
