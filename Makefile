@@ -60,7 +60,7 @@ coverage: install ## The lines that the unit tests reach
 	@$(PY) -m pytest -q tests/unit -n 2 --cov
 
 .PHONY: e2e
-e2e: install ## The user stories on a real cluster
+e2e: install $(VENV)/.clients ## The user stories on a real cluster
 	@$(PY) -m tests.run e2e
 
 .PHONY: bench

@@ -2,25 +2,21 @@
 
 ``python -m tests.run [STAGE...]`` runs only the named stages: lint unit contract model integration e2e.
 
-Stories of e2e mostly wait for real programs, so they run in parallel with the stages after unit. Hostile stories, which
-measure times, wait for the end of those. The output of stories is printed when both are done.
+Stages run in sequence, because a cluster beside other tests gets too little CPU. Only builds run beside the first ones.
 """
 
 import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[1]
-OTHERS_RUN = "STOKER_OTHERS_RUN"  # names a file that exists while stages run in parallel with one that measures times
 BIN = Path(sys.executable).parent
 LINT = (
     (str(BIN / "ruff"), "check", "."),
@@ -42,14 +38,17 @@ PYTEST: dict[str, tuple[str, ...]] = {
     "e2e": ("e2e/stories", "-o", "timeout=1800", "-x" if os.environ.get("STOKER_E2E_FAIL_FAST") else "-v"),
 }
 STAGES = ("lint", *PYTEST)
-ALONE = ("lint", "unit")  # both cores are theirs, and their findings are known soon
-BESIDE = "e2e"  # alone it uses half of the machine: all stages in sequence took 45 minutes
-NICENESS = 10  # of builds next to it
-OF_STORIES = ("jobset", "kueue")  # programs for late stories, in addition to the cluster's own
-CLUSTER = ("-m", "e2e.cluster", "build")
-IMAGES = ("-m", "e2e.support.built")
-# Programs of the cluster that integration tests use as well.
+# Programs that integration tests use. The stories use them as well.
 OF_INTEGRATION = ("kube-apiserver", "kubectl", "helm", "versitygw", "csi-sanity", "kube-score", "kubesec", "crane")
+CLUSTER = ("-m", "e2e.cluster", "build")
+# Builds in their order. The stories need all of them, the integration tests the first.
+BUILDS = (
+    (*CLUSTER, *OF_INTEGRATION),
+    CLUSTER,
+    (*CLUSTER, "jobset", "kueue"),
+    ("-m", "e2e.support.built"),
+)
+NEEDED = {"integration": 1, "e2e": len(BUILDS)}
 
 
 @dataclass(frozen=True)
@@ -92,76 +91,41 @@ def counts(report: Path, exit_code: int) -> tuple[int, int, int]:
     return total - bad - skipped, max(bad, int(exit_code != 0)), skipped
 
 
-def run_pytest(stage: str, output: IO[str] | None) -> tuple[int, int, int]:
+def run_pytest(stage: str) -> tuple[int, int, int]:
     """Run one stage's tests. In CI a skipped test is a failed one, because all its requirements can be installed."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *PYTEST[stage]]
-        code = subprocess.run(
-            command, cwd=ROOT, check=False, stdout=output, stderr=output and subprocess.STDOUT
-        ).returncode
-        passed, failed, skipped = counts(report, code)
+        passed, failed, skipped = counts(report, subprocess.run(command, cwd=ROOT, check=False).returncode)
     return (passed, failed + skipped, 0) if os.environ.get("CI") else (passed, failed, skipped)
 
 
-def run_stage(stage: str, output: IO[str] | None = None) -> Result:
-    """Run one stage by its name. Without ``output``, it writes to this process's output."""
-    print(f"\n=== {stage} ===", file=output, flush=True)
+def run_stage(stage: str) -> Result:
+    """Run one stage by its name."""
+    print(f"\n=== {stage} ===", flush=True)
     start = time.monotonic()
-    passed, failed, skipped = run_lint() if stage == "lint" else run_pytest(stage, output)
+    passed, failed, skipped = run_lint() if stage == "lint" else run_pytest(stage)
     return Result(stage, passed, failed, skipped, time.monotonic() - start)
 
 
-def run_beside(stage: str, others: Sequence[str], run: Callable[[str, IO[str] | None], Result]) -> list[Result]:
-    """Run one stage in parallel with the rest, which run in sequence. Print its output at the end."""
-    with (
-        ThreadPoolExecutor(1) as beside,
-        tempfile.TemporaryFile("w+", encoding="utf-8") as output,
-        tempfile.NamedTemporaryFile() as others_run,
-    ):
-        print(f"\n{stage} runs beside {', '.join(others)}: its output comes after theirs", flush=True)
-        os.environ[OTHERS_RUN] = others_run.name
-        running = beside.submit(run, stage, output)
-        results = [run(other, None) for other in others]
-        others_run.close()
-        results.append(running.result())
-        output.seek(0)
-        print(output.read(), flush=True)
-    return results
-
-
-class ClusterBuild:
-    """Builds the e2e cluster's parts in parallel with other stages: the first build takes minutes."""
+class Builds:
+    """Builds the programs and images of the test cluster in the background: the first build takes minutes."""
 
     def __init__(self) -> None:
         self._log = Path(tempfile.gettempdir()) / "stoker-cluster-build.log"
         self._log.unlink(missing_ok=True)
         print(f"building the test cluster's parts in the background (log: {self._log})", flush=True)
-        self._first = self._start(*CLUSTER, *OF_INTEGRATION)
-        self._asked = threading.Lock()  # two stages may wait at the same time
-        self._of_cluster: list[subprocess.Popen[bytes]] = []
+        self._pool = ThreadPoolExecutor(1)  # one core for builds, one for tests
+        self._runs = [self._pool.submit(self._run, words) for words in BUILDS]
 
     def wait_for(self, stage: str) -> None:
-        """Wait for the parts that a stage needs.
+        """Wait for the parts that a stage needs. Tests report a failed build."""
+        for run in self._runs[: NEEDED.get(stage, 0)]:
+            run.result()
 
-        Stories need the cluster and Stoker's image. A late story waits for the rest itself, by the locks of builds.
-        """
-        if stage not in ("integration", "e2e"):
-            return
-        with self._asked:
-            self._first.wait()
-            if not self._of_cluster:
-                self._of_cluster = [self._start(*CLUSTER), self._start(*IMAGES, "stoker")]
-        if stage == "e2e":
-            for process in self._of_cluster:
-                process.wait()
-            self._start(*CLUSTER, *OF_STORIES, niceness=NICENESS)
-            self._start(*IMAGES, "training", "previous", "order-plugin", niceness=NICENESS)
-
-    def _start(self, *words: str, niceness: int = 0) -> subprocess.Popen[bytes]:
+    def _run(self, words: Sequence[str]) -> None:
         with self._log.open("ab") as output:
-            command = ["nice", "-n", str(niceness), sys.executable, *words]
-            return subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+            subprocess.run([sys.executable, *words], cwd=ROOT, check=False, stdout=output, stderr=subprocess.STDOUT)
 
 
 def main(chosen: list[str]) -> int:
@@ -171,17 +135,12 @@ def main(chosen: list[str]) -> int:
         print(f"unknown stages {sorted(unknown)}: choose from {', '.join(STAGES)}", file=sys.stderr)
         return 2
     stages = [stage for stage in STAGES if stage in (chosen or STAGES)]
-    build = ClusterBuild() if {"integration", "e2e"} & set(stages) else None
-
-    def run(stage: str, output: IO[str] | None = None) -> Result:
-        if build:
-            build.wait_for(stage)
-        return run_stage(stage, output)
-
-    alone = [stage for stage in stages if stage in ALONE]
-    others = [stage for stage in stages if stage not in (*ALONE, BESIDE)]
-    results = [run(stage) for stage in alone]
-    results += run_beside(BESIDE, others, run) if BESIDE in stages and others else map(run, stages[len(alone) :])
+    builds = Builds() if set(NEEDED) & set(stages) else None
+    results = []
+    for stage in stages:
+        if builds:
+            builds.wait_for(stage)
+        results.append(run_stage(stage))
     print(f"\n{'stage':<14}{'passed':>8}{'failed':>8}{'skipped':>9}{'seconds':>9}")
     for result in results:
         print(f"{result.stage:<14}{result.passed:>8}{result.failed:>8}{result.skipped:>9}{result.seconds:>9.0f}")

@@ -7,7 +7,7 @@ import pytest
 
 from e2e.support import manifests
 from e2e.support.bucket import files
-from e2e.support.world import QUICKLY, Home, World, condition, node_rows, temporary_home
+from e2e.support.world import PATIENTLY, QUICKLY, Home, World, condition, node_rows, temporary_home
 
 NODE = "node-1"
 THERE = {"nodeSelector": {"kubernetes.io/hostname": NODE}}
@@ -93,5 +93,5 @@ def test_past_its_quota_a_namespace_reads_through_and_keeps_nothing(
     assert sorted(home.read_sums("reader").values()) == sorted(expected.values())
     kept = [row for row in world.get("nodecache", NODE)["status"]["datasets"] if row["name"] == "second"]
     assert all(row["warmBytes"] == 0 for row in kept)
-    world.kubectl("delete", "dataset", "first", "-n", home.namespace, "--wait", "--timeout=60s")
+    world.kubectl("delete", "dataset", "first", "-n", home.namespace, "--wait", PATIENTLY)
     home.until("second", lambda it: phase_on_node(it) == "Warm")

@@ -10,8 +10,8 @@ import pytest
 from e2e.cluster import CommandFailedError
 from e2e.cluster.images import BUSYBOX, docker_archive
 from e2e.stories.test_queues import pods_of
-from e2e.support.built import TRAINING_IMAGE, build_training_image
-from e2e.support.world import Home, World, condition
+from e2e.support.built import TRAINER_IMAGE, TRAINING_IMAGE, build_trainer_image, build_training_image
+from e2e.support.world import PATIENTLY, Home, World, condition
 from tests.support.workload_examples import FOLDER, image_folder
 
 FILES = image_folder(3, 20)
@@ -44,10 +44,18 @@ def apply(world: World, home: Home, name: str, image: str = TRAINING_IMAGE) -> N
 
 def test_a_pytorch_job_starts_on_cold_data_and_trains(world: World, shared_home: Home) -> None:
     apply(world, shared_home, "job")
-    world.kubectl("wait", "--for=condition=Complete", "job/resnet", "-n", shared_home.namespace, "--timeout=120s")
+    world.kubectl("wait", "--for=condition=Complete", "job/resnet", "-n", shared_home.namespace, PATIENTLY)
     (pod,) = pods_of(world, shared_home, "job-name=resnet")
     assert "stoker.dev/held-since" not in pod["metadata"]["annotations"]
     assert ENDED in world.logs(pod["metadata"]["name"], shared_home.namespace)
+
+
+def test_the_trainer_of_hugging_face_trains(world: World, shared_home: Home) -> None:
+    world.cluster.load_image(build_trainer_image())
+    apply(world, shared_home, "huggingface", TRAINER_IMAGE)
+    world.kubectl("wait", "--for=condition=Complete", "job/huggingface", "-n", shared_home.namespace, PATIENTLY)
+    (pod,) = pods_of(world, shared_home, "job-name=huggingface")
+    assert world.logs(pod["metadata"]["name"], shared_home.namespace).splitlines()[-1].startswith("loss ")
 
 
 def test_the_nodes_of_a_job_set_start_together_and_train_as_one(world: World, shared_home: Home, jobset: None) -> None:
@@ -68,7 +76,7 @@ def test_a_notebook_reads_its_data_and_cannot_change_it(world: World, shared_hom
     archive.write_bytes(docker_archive(NOTEBOOK_IMAGE, programs, links, []))
     world.cluster.load_image(archive)
     apply(world, shared_home, "notebook", NOTEBOOK_IMAGE)
-    world.kubectl("wait", "--for=condition=Ready", "pod/notebook", "-n", shared_home.namespace, "--timeout=60s")
+    world.kubectl("wait", "--for=condition=Ready", "pod/notebook", "-n", shared_home.namespace, PATIENTLY)
     enter = ("exec", "notebook", "-n", shared_home.namespace, "--")
     name, content = next(iter(FILES.items()))
     told = world.kubectl(*enter, "sha256sum", f"/home/jovyan/data/{name}")

@@ -8,7 +8,7 @@ import pytest
 
 from e2e.support import manifests
 from e2e.support.bucket import Bucket, files
-from e2e.support.world import SYSTEM, Home, World, metric, temporary_home
+from e2e.support.world import PATIENTLY, SYSTEM, Home, World, metric, temporary_home
 
 NODES = ("node-1", "node-2")
 
@@ -62,7 +62,7 @@ def test_the_command_line_asks_each_node_through_a_port_forward(six: World, home
 
 
 def test_the_figures_api_group_answers(six: World, home: Home, bucket: Bucket) -> None:
-    wait = six.kubectl("wait", "--for=condition=Available", "--timeout=60s", "apiservice/v1alpha1.figures.stoker.dev")
+    wait = six.kubectl("wait", "--for=condition=Available", PATIENTLY, "apiservice/v1alpha1.figures.stoker.dev")
     assert "condition met" in wait
     answer = json.loads(
         six.kubectl("get", "--raw", f"/apis/figures.stoker.dev/v1alpha1/namespaces/{home.namespace}/podfigures")
@@ -84,5 +84,5 @@ def test_metrics_are_served(six: World, component: str) -> None:
 
 
 def test_all_pods_of_stoker_are_ready(six: World, bucket: Bucket) -> None:
-    waited = six.kubectl("wait", "--for=condition=Ready", "pods", "--all", "-n", SYSTEM, "--timeout=30s")
+    waited = six.kubectl("wait", "--for=condition=Ready", "pods", "--all", "-n", SYSTEM, PATIENTLY)
     assert "condition met" in waited

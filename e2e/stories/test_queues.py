@@ -11,7 +11,7 @@ from e2e.cluster.images import BUSYBOX_IMAGE
 from e2e.cluster.processes import wait_for
 from e2e.support.bucket import files
 from e2e.support.manifests import Object
-from e2e.support.world import PATIENCE, SYSTEM, Home, World, condition, node_rows
+from e2e.support.world import PATIENCE, PATIENTLY, SYSTEM, Home, World, condition, node_rows
 
 QUEUE = {"kueue.x-k8s.io/queue-name": "queue"}
 CHECK = "data-warm"
@@ -121,11 +121,11 @@ def test_a_job_waits_without_quota_until_its_data_is_warm_and_starts_there(world
 
     # The whole quota goes to another job, which runs to its end.
     world.apply(job(home, "other", template("true", CPU), labels=QUEUE, suspend=True))
-    world.kubectl("wait", "--for=condition=Complete", "job/other", "-n", home.namespace, "--timeout=60s")
+    world.kubectl("wait", "--for=condition=Complete", "job/other", "-n", home.namespace, PATIENTLY)
     assert without_quota(world.get(WORKLOADS, name, home.namespace))
 
     pause(world, home, "train", paused=False)
-    world.kubectl("wait", "--for=condition=Complete", "job/cold", "-n", home.namespace, "--timeout=90s")
+    world.kubectl("wait", "--for=condition=Complete", "job/cold", "-n", home.namespace, PATIENTLY)
     admitted = world.get(WORKLOADS, name, home.namespace)
     assert condition(admitted, "Admitted") == "True"
     assert "warm: " in check(admitted)["message"]
@@ -171,7 +171,7 @@ def test_pods_that_mount_a_claim_get_the_gate_from_the_check(world: World, home:
     pods["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "train", "readOnly": True}}]
     pods["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data", "readOnly": True}]
     world.apply(job(home, "claim", pods, labels=QUEUE, suspend=True))
-    world.kubectl("wait", "--for=condition=Complete", "job/claim", "-n", home.namespace, "--timeout=90s")
+    world.kubectl("wait", "--for=condition=Complete", "job/claim", "-n", home.namespace, PATIENTLY)
     (pod,) = pods_of(world, home, "job-name=claim")
     notes = pod["metadata"]["annotations"]
     assert notes["stoker.dev/datasets"] == f"{home.namespace}/train"
@@ -214,7 +214,7 @@ def test_a_gang_of_a_plain_job_is_released_together_on_warm_nodes(world: World, 
     world.apply(job(home, "plain", pods, labels={}, parallelism=2, completions=2, completionMode="Indexed"))
     world.wait("job", "plain", home.namespace, lambda it: it and len(held(world, home)) == 2)
     pause(world, home, "train", paused=False)
-    world.kubectl("wait", "--for=condition=Complete", "job/plain", "-n", home.namespace, "--timeout=90s")
+    world.kubectl("wait", "--for=condition=Complete", "job/plain", "-n", home.namespace, PATIENTLY)
     released_together(world, home, pods_of(world, home, "job-name=plain"))
 
 

@@ -8,7 +8,7 @@ import pytest
 from e2e.cluster.processes import run, wait_for
 from e2e.support.bucket import files
 from e2e.support.manifests import Object
-from e2e.support.world import PATIENCE, Home, World, condition
+from e2e.support.world import PATIENCE, PATIENTLY, Home, World, condition
 
 NODE = "node-1"
 THERE = {"nodeSelector": {"kubernetes.io/hostname": NODE}}
@@ -44,7 +44,7 @@ class Profile:
 
     def delete(self) -> None:
         """Delete it, if it exists."""
-        self.world.kubectl("delete", "tuningprofile", self.name, "--ignore-not-found", "--wait", "--timeout=60s")
+        self.world.kubectl("delete", "tuningprofile", self.name, "--ignore-not-found", "--wait", PATIENTLY)
 
     def on_node(self) -> Object:
         """Return the node's report about it, or empty."""

@@ -2,7 +2,7 @@
 
 from e2e.cluster.images import BUSYBOX_IMAGE
 from e2e.support.bucket import files
-from e2e.support.world import SYSTEM, Home, World
+from e2e.support.world import PATIENTLY, SYSTEM, Home, World
 
 
 def test_while_a_replica_goes_away_annotated_pods_are_refused_or_served_and_never_missed(
@@ -25,4 +25,4 @@ def test_while_a_replica_goes_away_annotated_pods_are_refused_or_served_and_neve
             served.append(world.get("pod", name, home.namespace))
     assert all("stoker.dev/managed" in pod["metadata"]["labels"] for pod in served)
     assert served, "two replicas, and not one pod was served"
-    world.kubectl("rollout", "status", "deployment", "-n", SYSTEM, "--timeout=120s")
+    world.kubectl("rollout", "status", "deployment", "-n", SYSTEM, PATIENTLY)

@@ -14,6 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 IMAGE = "docker.io/library/stoker:e2e"
 # The demo's training image: Debian's PyTorch. Examples of workloads run in it.
 TRAINING_IMAGE = "docker.io/library/stoker-demo-training:demo"
+# The training image with the Trainer of Hugging Face.
+TRAINER_IMAGE = "docker.io/library/stoker-trainer:e2e"
 # Stoker's image with the example of an order plug-in.
 ORDER_PLUGIN_IMAGE = "docker.io/library/stoker-numpy-legacy:e2e"
 # The previous release, from and to which the stories upgrade and roll back.
@@ -32,6 +34,18 @@ def build_training_image() -> Path:
     """Build the demo's training image. Return its docker-archive. Raises CommandFailedError."""
     context, archive = ROOT / "examples" / "photos", _archive(TRAINING_IMAGE)
     ImageBuilder(print).build(Request(context / "Dockerfile", TRAINING_IMAGE, archive, context))
+    return archive
+
+
+def build_trainer_image() -> Path:
+    """Build the training image with the Trainer of the tests. Return its docker-archive. Raises CommandFailedError."""
+    packages, archive = ROOT / ".venv/trainer/lib/python3.11/site-packages", _archive(TRAINER_IMAGE)
+    if not packages.exists():
+        raise UsageError("the Trainer is not installed: run tools/install-clients.sh .venv")
+    training = build_training_image()
+    dockerfile = Path(__file__).with_name("trainer.Dockerfile")
+    request = Request(dockerfile, TRAINER_IMAGE, archive, packages, {"TRAINING": TRAINING_IMAGE}, stands_on=training)
+    ImageBuilder(print).build(request)
     return archive
 
 
@@ -83,6 +97,7 @@ BUILDS = {
     "previous": build_previous_image,
     "order-plugin": build_order_plugin_image,
     "training": build_training_image,
+    "trainer": build_trainer_image,
 }
 
 if __name__ == "__main__":

@@ -38,5 +38,5 @@ class Removals:
 
     def _remove(self, namespace: str) -> None:
         for kind in _KINDS:
-            self._kubectl("delete", *kind, "--all", "-n", namespace, "--wait", "--timeout=120s")
+            self._kubectl("delete", *kind, "--all", "-n", namespace, "--wait", "--timeout=300s")
         self._kubectl("delete", "namespace", namespace, "--wait=false")

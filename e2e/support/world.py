@@ -28,8 +28,9 @@ STRICT = "STOKER_E2E_STRICT" in os.environ
 QUICKLY = ("sidecar.updateStrategy.rollingUpdate.maxSurge=2", "crds.upgrade=false")
 # Values without effect after an upgrade.
 _WITHOUT_EFFECT = ("sidecar.updateStrategy.", "crds.upgrade=", "sidecar.podAnnotations.")
-# Seconds. Most waits take a few. A loaded machine may need ten times as long.
-PATIENCE = 120.0
+# Seconds. Most waits take a few. A loaded machine may need a hundred times as long.
+PATIENCE = 300.0
+PATIENTLY = f"--timeout={PATIENCE:.0f}s"  # an option of kubectl and helm
 
 
 class NotSeenError(AssertionError):
@@ -85,7 +86,7 @@ class World:
     def helm_rollback(self, revision: str) -> None:
         """Run helm rollback. Wait until all pods have that revision."""
         self._has_defaults = False
-        self.cluster.helm("rollback", RELEASE, revision, "-n", SYSTEM, "--wait", "--timeout", f"{PATIENCE:.0f}s")
+        self.cluster.helm("rollback", RELEASE, revision, "-n", SYSTEM, "--wait", PATIENTLY)
 
     def _helm_install(self, chart: Path, image_name: str, image_digest: str, values: Sequence[str]) -> None:
         self.removals.finish()
@@ -100,7 +101,7 @@ class World:
         queues = ("kueue.enabled=true",)
         words = [*_options("--set", (*image, *floor, *queues, *values)), *_options("--set-string", marks)]
         command = ("upgrade", "--install", RELEASE, str(chart), "-n", SYSTEM, "--create-namespace", "--wait", *words)
-        self.cluster.helm(*command, "--timeout", f"{PATIENCE:.0f}s")
+        self.cluster.helm(*command, PATIENTLY)
         self._has_defaults = image_name == IMAGE and all(one.startswith(_WITHOUT_EFFECT) for one in values)
 
     def kubectl(self, *args: str, stdin: str | None = None) -> str:

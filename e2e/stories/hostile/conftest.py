@@ -3,23 +3,18 @@
 All of it ends with the module.
 """
 
-import os
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
 
-from e2e.cluster.processes import wait_for
 from e2e.support import manifests
 from e2e.support.attacked import restarts
 from e2e.support.bucket import files
 from e2e.support.hostilestore import hostile_store
 from e2e.support.tenant import Canary, Tenant
 from e2e.support.world import STRICT, SYSTEM, Home, World, temporary_home
-
-_BESIDE = 1500.0  # seconds, of the 1,800 of a story: other work takes about as long as the earlier stories
 
 
 @pytest.fixture(scope="module")
@@ -45,26 +40,8 @@ def victim(world: World) -> Iterator[Home]:
         yield home
 
 
-@pytest.fixture(scope="session")
-def machine_is_quiet() -> Callable[[], None]:
-    """Return a function that waits until no other stage of the tests runs in parallel. Timed rounds need it."""
-
-    def wait() -> None:
-        running = os.environ.get("STOKER_OTHERS_RUN", "")  # set by tests/run.py
-        wait_for("the tests beside the stories to end", lambda: not (running and Path(running).exists()), _BESIDE)
-
-    return wait
-
-
 @pytest.fixture(scope="module")
-def canary(running_canary: Canary, machine_is_quiet: Callable[[], None]) -> Canary:
-    """Run the canary during all attacks, on a quiet machine."""
-    machine_is_quiet()
-    return running_canary
-
-
-@pytest.fixture(scope="module")
-def running_canary(world: World) -> Iterator[Canary]:
+def canary(world: World) -> Iterator[Canary]:
     """Run the canary during all attacks."""
     with temporary_home(world, f"canary-{uuid4().hex[:6]}") as home:
         bucket = home.bucket()

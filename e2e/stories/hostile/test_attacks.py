@@ -2,13 +2,13 @@
 
 All the time, a canary of another namespace makes a Dataset and a pod that needs it warm. No round may fail. The round
 after the last attack, while the objects of all attacks still exist, must end within 20 seconds. With
-``STOKER_E2E_STRICT=1``, on a dedicated machine, this holds for all rounds. Other tests run beside the earlier ones.
+``STOKER_E2E_STRICT=1``, on a dedicated machine, this holds for all rounds.
 """
 
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ import pytest
 from e2e.cluster import CommandFailedError
 from e2e.support import manifests
 from e2e.support.tenant import Canary, Tenant, eventually
-from e2e.support.world import Home, World
+from e2e.support.world import PATIENTLY, Home, World
 
 CROWD = int(os.environ.get("STOKER_E2E_CROWD", "60"))  # Datasets; 300 on a dedicated machine
 CONTAINER = {"name": "c", "image": "x"}
@@ -32,13 +32,12 @@ def trainer_lives(victim: Home, canary_lives: None) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def canary_lives(running_canary: Canary, machine_is_quiet: Callable[[], None]) -> Iterator[None]:
+def canary_lives(canary: Canary) -> Iterator[None]:
     """Check that no round of the canary fails, and that the first one after the last attack is not slow."""
-    running_canary.next_round()
+    canary.next_round()
     yield
-    machine_is_quiet()
-    running_canary.check()  # the objects of all attacks still exist
-    assert [one.trouble for one in running_canary.rounds if one.trouble] == []
+    canary.check()  # the objects of all attacks still exist
+    assert [one.trouble for one in canary.rounds if one.trouble] == []
 
 
 def wrong(tenant: Tenant, name: str, words: str, **spec: Any) -> None:
@@ -95,7 +94,7 @@ def test_a_hand_made_volume_neither_reads_nor_keeps_a_dataset(tenant: Tenant, vi
     pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
     tenant.create(pod)
     assert "does not admit" in world.wait_event("raw", tenant.namespace, "FailedMount")
-    world.kubectl("delete", "dataset", "short-lived", "-n", victim.namespace, "--wait", "--timeout=30s")
+    world.kubectl("delete", "dataset", "short-lived", "-n", victim.namespace, "--wait", PATIENTLY)
 
 
 def test_nobody_but_a_nodes_own_sidecar_writes_what_a_node_says(tenant: Tenant, world: World) -> None:
