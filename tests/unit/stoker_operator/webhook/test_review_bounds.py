@@ -20,6 +20,7 @@ from stoker_operator.errors import MalformedReviewError
 from stoker_operator.webhook.review import Result, review
 from stoker_operator.webhook.review_request import read_review
 from stoker_operator.webhook.server import MOST_BODY
+from tests.support.cases import cases
 from tests.support.cpu_speed import slowdown
 from tests.unit.stoker_operator.core.test_injection import CATALOG as SOME
 from tests.unit.stoker_operator.core.test_injection import pods
@@ -158,13 +159,11 @@ def test_a_pod_of_the_size_that_etcd_takes_is_mutated() -> None:
     assert cost(posted(pod({"containers": scripts})))[2] is Result.INJECTED
 
 
-@pytest.mark.parametrize(
-    ("containers", "datasets", "sentence"),
-    [
-        (101, 1, "101 containers, and a pod with stoker.dev/datasets may have 100"),
-        (26, 20, "26 containers are 520 mounts, and 500 are allowed"),
-        (25, 20, "larger than 750 kB"),
-    ],
+@cases(
+    "containers, datasets, sentence",
+    (101, 1, "101 containers, and a pod with stoker.dev/datasets may have 100"),
+    (26, 20, "26 containers are 520 mounts, and 500 are allowed"),
+    (25, 20, "larger than 750 kB"),
 )
 def test_a_pod_that_would_become_too_large_is_refused_with_the_bound(
     containers: int, datasets: int, sentence: str
@@ -175,15 +174,12 @@ def test_a_pod_that_would_become_too_large_is_refused_with_the_bound(
     assert (sentence in message, len(message) < 200) == (True, True), message
 
 
-@pytest.mark.parametrize(
+@cases(
     "spec",
-    [
-        affine([{"matchExpressions": [{"key": "a", "operator": "In", "values": ["x"] * 40_000}]}]),
-        {"containers": [container()], "tolerations": [{}] * 50_000},
-        {"containers": [container()], "topologySpreadConstraints": [{}] * 50_000},
-        {"containers": [container()], "nodeSelector": {"a": "x" * 140_000}},
-    ],
-    ids=["affinity", "tolerations", "constraints", "selector"],
+    affinity=affine([{"matchExpressions": [{"key": "a", "operator": "In", "values": ["x"] * 40_000}]}]),
+    tolerations={"containers": [container()], "tolerations": [{}] * 50_000},
+    constraints={"containers": [container()], "topologySpreadConstraints": [{}] * 50_000},
+    selector={"containers": [container()], "nodeSelector": {"a": "x" * 140_000}},
 )
 def test_a_pod_that_would_cost_much_to_place_is_refused(spec: dict[str, Any]) -> None:
     message = review(posted(pod(spec)), CATALOG).answer["response"]["status"]["message"]
