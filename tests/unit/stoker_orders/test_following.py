@@ -347,6 +347,6 @@ def test_a_short_epoch_ends_where_its_readers_are_known_by_other_means_to_be_in_
 def test_no_more_is_surely_read_than_loaders_have_read_who_are_at_the_same_place_or_read_in_turn(
     batch: int, loaders: int, step: int
 ) -> None:
-    loading = Loading(10_000, 1, (0,), batch=batch, loaders=loaders)
+    loading = Loading(2_500, 1, (0,), batch=batch, loaders=loaders)
     order = list(loading.indices(0))
     assert 0 <= loading.surely_read(step) <= min(step, order.index(step))
