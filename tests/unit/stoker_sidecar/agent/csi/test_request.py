@@ -66,6 +66,10 @@ def test_a_block_device_is_refused() -> None:
     assert "volumeMode: Filesystem" in sentence(inline(volume_capability=block))
 
 
+def test_an_inline_volume_that_a_runtime_would_make_writable_is_refused() -> None:
+    assert "csi.readOnly: true" in sentence(inline(readonly=False))
+
+
 @pytest.mark.parametrize("field", ["volume_id", "target_path", "volume_capability"])
 def test_a_missing_field_is_named(field: str) -> None:
     assert field in sentence(inline(**{field: None}))
@@ -73,7 +77,6 @@ def test_a_missing_field_is_named(field: str) -> None:
 
 @cases(
     "words, request_",
-    an_inline_volume_that_a_runtime_would_make_writable=("csi.readOnly: true", inline(readonly=False)),
     an_access_mode_newer_than_the_driver=("99", inline(volume_capability=capability(99))),
     no_dataset_attribute=("volumeAttributes.dataset", inline(volume_context=context_of(dataset=None))),
     no_pod_namespace=("podInfoOnMount", inline(volume_context=context_of(**{names.CSI_POD_NAMESPACE: None}))),
