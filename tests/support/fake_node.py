@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,6 +71,12 @@ class FakeNode:
     def planned(self, *, complete: bool) -> None:
         self.plan.add(node_dataset())
         self.versions.add(complete=complete)
+
+    async def published(self, *, complete: bool, **fields: Any) -> PublishRequest:
+        """Give the pod a volume of the one Dataset, and return the request of it."""
+        self.planned(complete=complete)
+        await self.publisher.publish(request := self.request(**fields))
+        return request
 
     def stack(self, pod: str = "trainer-0") -> list[Path]:
         return self.mounts.layers(self.request(pod).target)

@@ -12,7 +12,7 @@ from bench.faulty_peers import run_faulty, some_objects
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 
-ENOUGH = 150
+ENOUGH = 75
 SECONDS = 90.0  # measured: 45 s on a busy machine. The limit of a test is 120 s
 
 
@@ -26,7 +26,7 @@ def _sockets_that_were_connecting() -> Iterator[None]:
 async def test_many_faults_bring_no_wrong_byte_and_fail_no_read(tmp_path: Path) -> None:
     objects, began = some_objects(400, 2000, [2 * 8 * 2**20 + 5]), time.monotonic()
     faults, seed = Counter[str](), 0
-    while sum(faults.values()) < ENOUGH and time.monotonic() - began < SECONDS:
+    while (sum(faults.values()) < ENOUGH or len(faults) < 10) and time.monotonic() - began < SECONDS:
         seed += 1
         run = await run_faulty(tmp_path / str(seed), objects, (0.3, 0.5, 0.5), seed=seed, pace=10.0)
         assert (run.wrong_files, run.failed_reads) == ([], [])

@@ -6,6 +6,7 @@ from bench.page import index, workload_page
 from bench.report import Report, Row
 from bench.tables import cost_in_words
 from bench.targets import Reason, Target, Verdict
+from tests.support.cases import cases
 from tests.unit.bench.test_report import COST, IDLE, ORIGIN, REPORT
 
 TARGET = Target("b1", "B1", "as fast as the disk", 0.95, True, "files/s", of_ratio=True)
@@ -23,14 +24,6 @@ def test_the_page_has_a_line_for_each_row() -> None:
     assert line in page().splitlines()
 
 
-def test_the_page_has_the_command_that_measures_it_again() -> None:
-    assert "```sh\npython -m bench run B1\n```" in page()
-
-
-def test_the_page_says_at_which_commit_and_when() -> None:
-    assert "Measured at commit 0123456 on 2026-11-22" in page()
-
-
 def test_what_else_must_be_known_of_a_run_stands_on_the_page() -> None:
     assert "At most 4 s a case." in page(report=replace(REPORT, origin=replace(ORIGIN, remark="At most 4 s a case.")))
 
@@ -38,10 +31,6 @@ def test_what_else_must_be_known_of_a_run_stands_on_the_page() -> None:
 def test_the_page_says_that_others_had_the_processor_too() -> None:
     busy = replace(REPORT, machine=replace(IDLE, load_before=5.0))
     assert "busy with other work (load average 5.0" in page(report=busy)
-
-
-def test_the_page_of_an_idle_machine_says_so() -> None:
-    assert "idle before the run" in page()
 
 
 def test_a_target_that_is_met_is_said_to_be() -> None:
@@ -52,16 +41,20 @@ def test_a_target_that_is_met_needs_no_reason() -> None:
     assert "slow disk" not in page(MET, b1=Reason("A slow disk.", "Another."))
 
 
-def test_a_missed_target_stands_with_its_reason() -> None:
-    assert "| **no** | A slow disk. Another disk. |" in page(MISSED, b1=Reason("A slow disk.", "Another disk."))
-
-
-def test_a_missed_target_without_a_reason_says_so() -> None:
-    assert "| **no** | not explained yet |" in page(MISSED)
-
-
-def test_a_target_that_was_not_measured_is_missed() -> None:
-    assert "|  | **no** (not measured) |  |" in page(Verdict(TARGET, None, ""))
+@cases(
+    "words, text",
+    the_command_that_measures_it_again=("```sh\npython -m bench run B1\n```", page()),
+    at_which_commit_and_when=("Measured at commit 0123456 on 2026-11-22", page()),
+    that_the_machine_was_idle=("idle before the run", page()),
+    why_a_target_is_missed=(
+        "| **no** | A slow disk. Another disk. |",
+        page(MISSED, b1=Reason("A slow disk.", "Another disk.")),
+    ),
+    that_nobody_explained_it=("| **no** | not explained yet |", page(MISSED)),
+    that_a_target_was_not_measured=("|  | **no** (not measured) |  |", page(Verdict(TARGET, None, ""))),
+)
+def test_the_page_says(words: str, text: str) -> None:
+    assert words in text
 
 
 def test_the_index_has_a_row_for_a_target_whose_workload_was_not_run() -> None:

@@ -1,9 +1,8 @@
 """Benchmark tables for given rows."""
 
-import pytest
-
 from bench.report import Cost, Machine, Origin, Report, Row, by_workload, from_json, ratio, to_json
 from bench.tables import commit_in_words, cost_in_words, measured_at, number, spread, table
+from tests.support.cases import cases
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 ORIGIN = Origin("python -m bench run B1", COMMIT, dirty=False, date="2026-11-22T03:04:05Z", scale="default")
@@ -14,17 +13,15 @@ OURS = Row("B1", "1 reader", "Stoker native", "files/s", (950.0,), "native", "re
 REPORT = Report(ORIGIN, IDLE, (NATIVE, OURS))
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0, "0"),
-        (0.123, "0.12"),
-        (9.999, "10.0"),
-        (12.34, "12.3"),
-        (99.96, "100"),
-        (1234.5, "1,234"),
-        (2e6, "2,000,000"),
-    ],
+@cases(
+    "value, text",
+    (0, "0"),
+    (0.123, "0.12"),
+    (9.999, "10.0"),
+    (12.34, "12.3"),
+    (99.96, "100"),
+    (1234.5, "1,234"),
+    (2e6, "2,000,000"),
 )
 def test_numbers_have_three_digits_and_no_more(value: float, text: str) -> None:
     assert number(value) == text

@@ -8,6 +8,7 @@ import pytest
 import bench
 from bench.report import TITLES, Row
 from bench.targets import TARGETS, Target, judge, reasons
+from tests.support.cases import cases
 
 RATIO = Target("r", "B1", "as native", 0.95, True, "files/s", "Stoker", "warm", of_ratio=True)
 MOST = Target("m", "B1", "few", 2, False, "GETs")
@@ -17,11 +18,6 @@ def row(system: str, *samples: float, case: str = "warm", unit: str = "files/s")
     return Row("B1", case, system, unit, samples, "native")
 
 
-def test_the_median_decides_not_the_extremes() -> None:
-    (verdict,) = judge([row("native", 100.0), row("Stoker", 1.0, 96.0, 97.0)], [RATIO])
-    assert (verdict.value, verdict.met) == (0.96, True)
-
-
 def test_the_worst_row_decides() -> None:
     rows = [row(name, rate, case=case) for case, rate in (("warm 1", 90.0), ("warm 2", 99.0)) for name in ("Stoker",)]
     rows += [row("native", 100.0, case=case) for case in ("warm 1", "warm 2")]
@@ -29,16 +25,7 @@ def test_the_worst_row_decides() -> None:
     assert (verdict.case, verdict.met) == ("warm 1", False)
 
 
-def test_the_largest_figure_is_the_worst_where_few_are_wanted() -> None:
-    (verdict,) = judge([row("a", 1.0, unit="GETs"), row("b", 3.0, unit="GETs")], [MOST])
-    assert (verdict.value, verdict.met) == (3.0, False)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [row("other", 1.0), row("Stoker", 1.0, case="cold"), row("Stoker", 1.0, unit="CPU s")],
-    ids=["system", "case", "unit"],
-)
+@cases("other", system=row("other", 1.0), case=row("Stoker", 1.0, case="cold"), unit=row("Stoker", 1.0, unit="CPU s"))
 def test_rows_of_others_do_not_count(other: Row) -> None:
     (verdict,) = judge([row("native", 100.0), row("Stoker", 100.0), other], [RATIO])
     assert verdict.value == 1.0
@@ -49,9 +36,15 @@ def test_a_figure_at_the_limit_meets_the_bar() -> None:
     assert verdict.met
 
 
-def test_a_ratio_without_its_reference_was_not_measured_and_is_missed() -> None:
-    (verdict,) = judge([row("Stoker", 100.0)], [RATIO])
-    assert (verdict.value, verdict.met) == (None, False)
+@cases(
+    "rows, target, found",
+    not_the_extremes=([row("native", 100.0), row("Stoker", 1.0, 96.0, 97.0)], RATIO, (0.96, True)),
+    the_largest_where_few_are_wanted=([row("a", 1.0, unit="GETs"), row("b", 3.0, unit="GETs")], MOST, (3.0, False)),
+    missed_if_its_reference_was_not_measured=([row("Stoker", 100.0)], RATIO, (None, False)),
+)
+def test_the_worst_row_decides_by_its_median(rows: list[Row], target: Target, found: tuple[float | None, bool]) -> None:
+    (verdict,) = judge(rows, [target])
+    assert (verdict.value, verdict.met) == found
 
 
 def test_a_workload_that_was_not_run_has_no_bars() -> None:

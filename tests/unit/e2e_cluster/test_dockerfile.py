@@ -3,6 +3,7 @@
 import pytest
 
 from e2e.cluster.dockerfile import Base, bases, copied_paths, with_arguments
+from tests.support.cases import cases
 
 TWO_STAGES = """\
 # syntax=docker/dockerfile:1
@@ -16,14 +17,16 @@ COPY sidecar /src/sidecar
 """
 
 
-def test_a_base_used_by_two_stages_is_made_once() -> None:
-    assert bases(TWO_STAGES) == [Base("debian:bookworm-slim", "bookworm", slim=True)]
-
-
-def test_a_stage_may_stand_on_an_earlier_one_or_on_nothing() -> None:
-    assert bases("FROM debian:trixie AS a\nFROM a AS b\nFROM scratch\n") == [
-        Base("debian:trixie", "trixie", slim=False)
-    ]
+@cases(
+    "text, base",
+    once_where_two_stages_use_it=(TWO_STAGES, Base("debian:bookworm-slim", "bookworm", slim=True)),
+    not_an_earlier_stage_or_nothing=(
+        "FROM debian:trixie AS a\nFROM a AS b\nFROM scratch\n",
+        Base("debian:trixie", "trixie", slim=False),
+    ),
+)
+def test_bases_are_those_that_a_build_stands_on(text: str, base: Base) -> None:
+    assert bases(text) == [base]
 
 
 def test_an_image_that_only_a_registry_has_is_refused_by_its_name() -> None:
@@ -31,16 +34,14 @@ def test_an_image_that_only_a_registry_has_is_refused_by_its_name() -> None:
         bases("FROM python:3.11\n")
 
 
-def test_only_what_comes_from_the_context_counts_as_copied() -> None:
-    assert copied_paths(TWO_STAGES) == ["pyproject.toml", "operator/", "sidecar"]
-
-
-def test_a_copy_over_two_lines_is_read_whole() -> None:
-    assert copied_paths("COPY a \\\n  b /dst/\n") == ["a", "b"]
-
-
-def test_a_copy_in_a_comment_is_not_a_copy() -> None:
-    assert copied_paths("# COPY a b\n") == []
+@cases(
+    "text, paths",
+    not_from_another_stage=(TWO_STAGES, ["pyproject.toml", "operator/", "sidecar"]),
+    over_two_lines=("COPY a \\\n  b /dst/\n", ["a", "b"]),
+    not_in_a_comment=("# COPY a b\n", []),
+)
+def test_what_comes_from_the_context_is_copied(text: str, paths: list[str]) -> None:
+    assert copied_paths(text) == paths
 
 
 def test_settings_are_declared_in_every_stage() -> None:

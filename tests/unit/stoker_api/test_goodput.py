@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stoker_api.goodput import MOST_COUNTED, EndedPod, Goodput, goodput, saved_seconds
+from tests.support.cases import cases
 
 GIB = 2**30
 NUMBERS = st.none() | st.integers(0, 2**50)
@@ -107,12 +108,10 @@ def test_an_unmeasured_figure_is_unknown_and_not_0() -> None:
     assert total.message == "hold not measured, warm share not measured, stall and savings not measured"
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        ({"saved_seconds": None}, "stall and savings not measured (no stall source on node-1)"),
-        ({}, "stall not measured (no stall source on node-1), saved about 0.8 GPU-hours"),
-    ],
+@cases(
+    "fields, words",
+    ({"saved_seconds": None}, "stall and savings not measured (no stall source on node-1)"),
+    ({}, "stall not measured (no stall source on node-1), saved about 0.8 GPU-hours"),
 )
 def test_the_text_names_why_a_stall_was_not_measured(fields: dict[str, Any], words: str) -> None:
     missing = {"watched_seconds": None, "stalled_seconds": None, "stall_missing": "no stall source on node-1"}

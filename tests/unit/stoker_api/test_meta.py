@@ -15,11 +15,10 @@ from stoker_api.meta import (
     parse_quantity,
     shortened,
 )
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("text", "count"), [("0", 0), ("512", 512), ("1k", 1000), ("1Ki", 1024), ("1.5Gi", 3 * 2**29), ("2T", 2 * 10**12)]
-)
+@cases("text, count", ("0", 0), ("512", 512), ("1k", 1000), ("1Ki", 1024), ("1.5Gi", 3 * 2**29), ("2T", 2 * 10**12))
 def test_a_quantity_is_read_as_kubernetes_reads_it(text: str, count: int) -> None:
     assert parse_quantity(text) == count
 
@@ -30,9 +29,7 @@ def test_a_wrong_quantity_is_refused_with_an_example(text: str) -> None:
         parse_quantity(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("30s", 30), ("10m", 600), ("1h30m", 5400), ("1.5s", 1.5), ("200ms", 0.2)]
-)
+@cases("text, seconds", ("30s", 30), ("10m", 600), ("1h30m", 5400), ("1.5s", 1.5), ("200ms", 0.2))
 def test_a_duration_is_read_as_go_reads_it(text: str, seconds: float) -> None:
     assert parse_duration(text) == pytest.approx(seconds)
 
@@ -53,9 +50,7 @@ def test_bytes_are_shown_with_a_binary_unit(count: int, text: str) -> None:
     assert format_bytes(count) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "value"), [("100m", 0.1), ("2", 2), ("1e3", 1000), ("1.5Gi", 1.5 * 2**30), ("5k", 5000), (".5", 0.5)]
-)
+@cases("text, value", ("100m", 0.1), ("2", 2), ("1e3", 1000), ("1.5Gi", 1.5 * 2**30), ("5k", 5000), (".5", 0.5))
 def test_quantities_are_read_as_kubernetes_writes_them(text: str, value: float) -> None:
     assert float(parse_number(text)) == pytest.approx(value)
 
@@ -82,9 +77,7 @@ def test_a_duration_of_more_than_a_year_is_refused(text: str) -> None:
         parse_duration(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "value"), [("1e999999999", MOST_INT64), ("-1e999999999", -MOST_INT64), ("1e-999999999", 0), ("9E", 9e18)]
-)
+@cases("text, value", ("1e999999999", MOST_INT64), ("-1e999999999", -MOST_INT64), ("1e-999999999", 0), ("9E", 9e18))
 def test_a_number_beyond_what_the_api_server_counts_is_its_end(text: str, value: float) -> None:
     assert float(parse_number(text)) == pytest.approx(value)
 

@@ -85,9 +85,7 @@ def test_the_refining_annotations_are_parsed() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("annotation", "value"), [(names.ANNOTATION_SCHEDULING, "Always"), (names.ANNOTATION_MAX_WAIT, "ten minutes")]
-)
+@cases("annotation, value", (names.ANNOTATION_SCHEDULING, "Always"), (names.ANNOTATION_MAX_WAIT, "ten minutes"))
 def test_a_wrong_refinement_is_refused_with_its_value(annotation: str, value: str) -> None:
     result = parse_request({names.ANNOTATION_DATASETS: "a:/data", annotation: value}, "vision")
     assert isinstance(result, Refusal)

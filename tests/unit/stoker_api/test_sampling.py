@@ -10,6 +10,7 @@ from stoker_api import names
 from stoker_api.jobs.sampling import MOST_CHARACTERS, Sampling, parse_sampling_text, read_sampling
 from stoker_orders.predictors.samplers import PluginSampler, SamplerName
 from stoker_orders.sampling_plan import SampleFiles, SampleLayout, SamplingPlan
+from tests.support.cases import cases
 
 
 def test_what_is_said_becomes_a_plan() -> None:
@@ -39,35 +40,33 @@ def test_an_index_says_how_samples_lie(layout: str) -> None:
     assert said.plan().files.described_by == "x.idx"
 
 
-@pytest.mark.parametrize(
-    ("said", "sentence"),
-    [
-        ({"sampler": "torch-magic"}, "wrong at sampler"),
-        ({"sampler": "plugin:"}, "wrong at sampler"),
-        ({"sampler": "plugin:No Name"}, "wrong at sampler"),
-        ({"sampler": "plugin:" + "a" * 41}, "wrong at sampler"),
-        ({"parameters": {"deal": "turns"}}, "parameters are for order plug-ins"),
-        ({"sampler": "plugin:mine", "parameters": {"deal": "x" * 201}}, "wrong at parameters.deal"),
-        ({"sampler": "plugin:mine", "parameters": {"deal": 1}}, "wrong at parameters.deal"),
-        ({"sampler": "plugin:mine", "parameters": {str(number): "" for number in range(17)}}, "wrong at parameters"),
-        ({"seed": 1.5}, "wrong at seed"),
-        ({"sede": 1}, "wrong at sede: Extra inputs are not permitted"),
-        ({"sampler": "numpy-permutation", "seed": -1}, "takes no negative seed"),
-        ({"sampler": "stoker-group-shuffle"}, "groupSize is for stoker-group-shuffle, which needs it"),
-        ({"sampler": "stoker-quality-ratio", "ratio": 0}, "wrong at ratio"),
-        ({"ratio": 0.5}, "ratio is for stoker-quality-ratio"),
-        ({"files": {"layout": "FileList"}}, "files.path is needed for FileList"),
-        ({"files": {"layout": "Records", "path": "x"}}, "files.recordBytes is needed"),
-        ({"files": {"path": "x", "index": "i"}}, "files.index is for Shards and Records"),
-        ({"files": {"layout": "Shards", "samplesPerShard": 9, "index": "i"}}, "files.index says how samples lie"),
-        ({"files": {"layout": "Records", "path": "x", "recordBytes": 9, "index": "i"}}, "files.index says how"),
-        ({"files": {"layout": "Shards", "index": "../i"}}, "files.index must lie in the Dataset"),
-        ({"files": {"path": "a/../../b"}}, "must lie in the Dataset"),
-        ({"ranks": 4, "rank": 4}, "rank and ranksPerPod go beyond the 4 ranks"),
-        ({"epochs": 10**9}, "wrong at epochs"),
-        (["seed"], "is wrong"),
-        ({"dataset": "x" * MOST_CHARACTERS}, "characters long"),
-    ],
+@cases(
+    "said, sentence",
+    ({"sampler": "torch-magic"}, "wrong at sampler"),
+    ({"sampler": "plugin:"}, "wrong at sampler"),
+    ({"sampler": "plugin:No Name"}, "wrong at sampler"),
+    ({"sampler": "plugin:" + "a" * 41}, "wrong at sampler"),
+    ({"parameters": {"deal": "turns"}}, "parameters are for order plug-ins"),
+    ({"sampler": "plugin:mine", "parameters": {"deal": "x" * 201}}, "wrong at parameters.deal"),
+    ({"sampler": "plugin:mine", "parameters": {"deal": 1}}, "wrong at parameters.deal"),
+    ({"sampler": "plugin:mine", "parameters": {str(number): "" for number in range(17)}}, "wrong at parameters"),
+    ({"seed": 1.5}, "wrong at seed"),
+    ({"sede": 1}, "wrong at sede: Extra inputs are not permitted"),
+    ({"sampler": "numpy-permutation", "seed": -1}, "takes no negative seed"),
+    ({"sampler": "stoker-group-shuffle"}, "groupSize is for stoker-group-shuffle, which needs it"),
+    ({"sampler": "stoker-quality-ratio", "ratio": 0}, "wrong at ratio"),
+    ({"ratio": 0.5}, "ratio is for stoker-quality-ratio"),
+    ({"files": {"layout": "FileList"}}, "files.path is needed for FileList"),
+    ({"files": {"layout": "Records", "path": "x"}}, "files.recordBytes is needed"),
+    ({"files": {"path": "x", "index": "i"}}, "files.index is for Shards and Records"),
+    ({"files": {"layout": "Shards", "samplesPerShard": 9, "index": "i"}}, "files.index says how samples lie"),
+    ({"files": {"layout": "Records", "path": "x", "recordBytes": 9, "index": "i"}}, "files.index says how"),
+    ({"files": {"layout": "Shards", "index": "../i"}}, "files.index must lie in the Dataset"),
+    ({"files": {"path": "a/../../b"}}, "must lie in the Dataset"),
+    ({"ranks": 4, "rank": 4}, "rank and ranksPerPod go beyond the 4 ranks"),
+    ({"epochs": 10**9}, "wrong at epochs"),
+    (["seed"], "is wrong"),
+    ({"dataset": "x" * MOST_CHARACTERS}, "characters long"),
 )
 def test_what_is_wrong_is_refused_with_a_sentence(said: object, sentence: str) -> None:
     with pytest.raises(ValueError, match=names.ANNOTATION_SAMPLING) as refused:

@@ -7,6 +7,7 @@ import pytest
 
 from stoker_api.jobs.sampling import MOST_CHARACTERS, parse_sampling_text
 from stoker_sidecar.agent.orders.reported_plans import MOST_REPORTED, parse_reported_sampling
+from tests.support.cases import cases
 from tests.support.cpu_speed import slowdown
 
 _MOST_SECONDS = 0.005  # measured: 1.1 ms
@@ -31,9 +32,7 @@ def largest(kind: str, most: int) -> str:
     return text + end
 
 
-@pytest.mark.parametrize(
-    ("parse", "most"), [(parse_sampling_text, MOST_CHARACTERS), (parse_reported_sampling, MOST_REPORTED)]
-)
+@cases("parse, most", (parse_sampling_text, MOST_CHARACTERS), (parse_reported_sampling, MOST_REPORTED))
 @pytest.mark.parametrize("kind", _PARTS)
 def test_the_largest_text_costs_about_a_millisecond_and_is_refused_shortly(
     parse: Callable[[str], object], most: int, kind: str

@@ -16,6 +16,7 @@ from stoker_api.node_caches.nodecache import NodeCache
 from stoker_api.profiles.tuning import TEMPLATE_PATTERN
 from stoker_api.schema import KINDS, crd, open_api_schema
 from stoker_tuning.documents.values import ID_PATTERN
+from tests.support.cases import cases
 from tests.support.places import RIGHT_PLACES, WRONG_PLACES
 
 # Structural schemas (https://kubernetes.io) allow neither references nor unions of types. An exclusive bound is a
@@ -152,26 +153,21 @@ def test_the_models_accept_the_values_of_the_field(cache: dict[str, Any]) -> Non
     Dataset.model_validate({"metadata": {"name": "a"}, "spec": {"source": {"uri": "s3://bucket/"}, "cache": cache}})
 
 
-@pytest.mark.parametrize(
+@cases(
     "spec",
-    [
-        {"source": {"uri": "s3://bucket/", "endpoint": "http://a_b"}},
-        {"source": {"uri": "s3://bucket/", "region": "-"}},
-        {"source": {"uri": "s3://bucket/", "include": ["x"] * 51}},
-        {"source": {"uri": "s3://bucket/", "exclude": ["x" * 257]}},
-        {"source": {"uri": "s3://bucket/"}, "cache": {"replicas": 9 * 10**18}},
-        {"source": {"uri": "s3://bucket/"}, "cache": {"replicas": -1}},
-        *(
-            {"source": {"uri": "s3://bucket/"}, "cache": {"replicas": share}}
-            for share in ("0%", "101%", "half", "1.5%")
-        ),
-        *({"source": {"uri": "s3://bucket/"}, "cache": cache} for cache in WRONG_PLACES),
-        {"source": {"uri": "s3://bucket/"}, "cache": {"quota": "10000P"}},
-        {"source": {"uri": "s3://bucket/"}, "cache": {"nodeSelector": {str(n): "" for n in range(33)}}},
-        {"source": {"uri": "s3://bucket/"}, "warm": {"bandwidthLimit": "9999999P"}},
-        {"source": {"uri": "s3://bucket/"}, "scheduling": {"maxWait": "99999999h"}},
-        {"source": {"uri": "s3://bucket/"}, "access": {"namespaces": ["Ünïcode"]}},
-    ],
+    {"source": {"uri": "s3://bucket/", "endpoint": "http://a_b"}},
+    {"source": {"uri": "s3://bucket/", "region": "-"}},
+    {"source": {"uri": "s3://bucket/", "include": ["x"] * 51}},
+    {"source": {"uri": "s3://bucket/", "exclude": ["x" * 257]}},
+    {"source": {"uri": "s3://bucket/"}, "cache": {"replicas": 9 * 10**18}},
+    {"source": {"uri": "s3://bucket/"}, "cache": {"replicas": -1}},
+    *({"source": {"uri": "s3://bucket/"}, "cache": {"replicas": share}} for share in ("0%", "101%", "half", "1.5%")),
+    *({"source": {"uri": "s3://bucket/"}, "cache": cache} for cache in WRONG_PLACES),
+    {"source": {"uri": "s3://bucket/"}, "cache": {"quota": "10000P"}},
+    {"source": {"uri": "s3://bucket/"}, "cache": {"nodeSelector": {str(n): "" for n in range(33)}}},
+    {"source": {"uri": "s3://bucket/"}, "warm": {"bandwidthLimit": "9999999P"}},
+    {"source": {"uri": "s3://bucket/"}, "scheduling": {"maxWait": "99999999h"}},
+    {"source": {"uri": "s3://bucket/"}, "access": {"namespaces": ["Ünïcode"]}},
 )
 def test_the_models_hold_the_same_bounds_as_the_crds(spec: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
@@ -197,23 +193,23 @@ def test_a_class_allows_some_of_these_two_words(spelling: str, peers: object) ->
         DatasetClass.model_validate({"metadata": {"name": "a"}, "spec": {"warm": {spelling: peers}}})
 
 
-@pytest.mark.parametrize(
-    ("warm", "peers"),
-    [({"peers": "Off"}, "Off"), ({"neighbours": "Off"}, "Off"), ({"peers": "Off", "neighbours": "Auto"}, "Off")],
+@cases(
+    "warm, peers",
+    ({"peers": "Off"}, "Off"),
+    ({"neighbours": "Off"}, "Off"),
+    ({"peers": "Off", "neighbours": "Auto"}, "Off"),
 )
 def test_a_dataset_may_name_peers_as_the_previous_release_does(warm: dict[str, str], peers: str) -> None:
     read = Dataset.model_validate({"metadata": {"name": "a"}, "spec": {"source": {"uri": "s3://b/"}, "warm": warm}})
     assert (read.spec.warm.peers, read.spec.warm.model_fields_set) == (peers, {"peers"})
 
 
-@pytest.mark.parametrize(
-    ("warm", "peers"),
-    [
-        ({"peers": ["Off"]}, ("Off",)),
-        ({"neighbours": ["Off"]}, ("Off",)),
-        ({"peers": ["Off"], "neighbours": ["Auto", "Off"]}, ("Off",)),
-        ({}, ("Auto", "Off")),
-    ],
+@cases(
+    "warm, peers",
+    ({"peers": ["Off"]}, ("Off",)),
+    ({"neighbours": ["Off"]}, ("Off",)),
+    ({"peers": ["Off"], "neighbours": ["Auto", "Off"]}, ("Off",)),
+    ({}, ("Auto", "Off")),
 )
 def test_a_class_may_name_peers_as_the_previous_release_does(warm: dict[str, Any], peers: tuple[str, ...]) -> None:
     read = DatasetClass.model_validate({"metadata": {"name": "a"}, "spec": {"warm": warm}})
@@ -226,14 +222,12 @@ def test_the_api_server_stores_both_names_of_peers_and_adds_neither(kind: type[R
     assert all("default" not in fields[name] for name in ("peers", "neighbours"))
 
 
-@pytest.mark.parametrize(
-    ("spec", "sentence"),
-    [
-        ({"cache": {"topologySpread": {"topologyKey": "a zone"}}}, "'a zone' is not the key of a label or taint"),
-        ({"warm": {"deadline": {"daily": "8 am"}}}, "'8 am' is not a time of day: write for example 08:00"),
-        ({"warm": {"deadline": {"daily": "08:00", "timeZone": "CET+"}}}, "'CET+' is not a time zone that is known"),
-        ({"warm": {"deadline": {"daily": "08:00", "timeZone": ".."}}}, "'..' is not the name of a time zone"),
-    ],
+@cases(
+    "spec, sentence",
+    ({"cache": {"topologySpread": {"topologyKey": "a zone"}}}, "'a zone' is not the key of a label or taint"),
+    ({"warm": {"deadline": {"daily": "8 am"}}}, "'8 am' is not a time of day: write for example 08:00"),
+    ({"warm": {"deadline": {"daily": "08:00", "timeZone": "CET+"}}}, "'CET+' is not a time zone that is known"),
+    ({"warm": {"deadline": {"daily": "08:00", "timeZone": ".."}}}, "'..' is not the name of a time zone"),
 )
 def test_errors_of_wrong_values_name_a_right_one(spec: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValidationError, match=re.escape(sentence)):

@@ -7,15 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_api.times import format_time, parse_time
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("precision", "text"),
-    [
-        ("seconds", "2026-11-21T10:15:00Z"),
-        ("milliseconds", "2026-11-21T10:15:00.250Z"),
-        ("microseconds", "2026-11-21T10:15:00.250000Z"),
-    ],
+@cases(
+    "precision, text",
+    ("seconds", "2026-11-21T10:15:00Z"),
+    ("milliseconds", "2026-11-21T10:15:00.250Z"),
+    ("microseconds", "2026-11-21T10:15:00.250000Z"),
 )
 def test_a_time_is_written_in_utc(precision: Literal["seconds", "milliseconds", "microseconds"], text: str) -> None:
     assert format_time(1_795_256_100.25, precision) == text

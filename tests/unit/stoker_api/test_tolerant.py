@@ -7,18 +7,17 @@ from pydantic import ValidationError
 
 from stoker_api.node_caches.nodecache_status import NodeCacheStatus
 from stoker_api.tolerant import read_tolerantly
+from tests.support.cases import cases
 
 ROW = {"volumeId": "v", "datasetNamespace": "n", "dataset": "d", "mode": "native", "phase": "Mounted"}
 
 
-@pytest.mark.parametrize(
-    ("change", "left", "modes"),
-    [
-        ({}, [], ["native"]),
-        ({"later": {"x": 1}}, [], ["native"]),
-        ({"mode": "erofs"}, [("mounts", 0, "mode")], [None]),
-        ({"dataset": 7}, [("mounts", 0, "dataset"), ("mounts", 0)], []),
-    ],
+@cases(
+    "change, left, modes",
+    ({}, [], ["native"]),
+    ({"later": {"x": 1}}, [], ["native"]),
+    ({"mode": "erofs"}, [("mounts", 0, "mode")], [None]),
+    ({"dataset": 7}, [("mounts", 0, "dataset"), ("mounts", 0)], []),
 )
 def test_an_unknown_value_gets_its_default_or_costs_its_row(
     change: dict[str, Any], left: list[Any], modes: list[Any]

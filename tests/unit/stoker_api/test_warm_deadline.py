@@ -42,19 +42,17 @@ def test_it_is_due(deadline: dict[str, str], now: str, expected: str) -> None:
     assert due(now, **deadline) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     "wrong",
-    [
-        {"daily": "8:00"},
-        {"daily": "24:00"},
-        {"daily": "08:00", "timeZone": "Europe/Atlantis"},
-        {"daily": "08:00", "timeZone": "../../etc/passwd"},
-        {"at": "tomorrow"},
-        {"at": "2026-11-23T08:00:00"},
-        {"at": "9999-12-31T23:59:59-14:00"},
-        {"at": "0001-01-01T00:00:00+14:00"},
-        {"at": "2026-11-23T08:00:60Z"},
-    ],
+    {"daily": "8:00"},
+    {"daily": "24:00"},
+    {"daily": "08:00", "timeZone": "Europe/Atlantis"},
+    {"daily": "08:00", "timeZone": "../../etc/passwd"},
+    {"at": "tomorrow"},
+    {"at": "2026-11-23T08:00:00"},
+    {"at": "9999-12-31T23:59:59-14:00"},
+    {"at": "0001-01-01T00:00:00+14:00"},
+    {"at": "2026-11-23T08:00:60Z"},
 )
 def test_what_is_no_time_is_refused(wrong: dict[str, str]) -> None:
     with pytest.raises(ValidationError, match="write for example"):

@@ -8,6 +8,7 @@ from stoker_api.datasets.dataset import Dataset, Warm
 from stoker_api.datasets.warm_list import LIST_OR_PATHS, check_list_size, checked_list_name, paths_of_list
 from stoker_api.datasets.warm_paths import TooManyPathsError, digest_as_paths, list_named, paths_digest, told_as_list
 from stoker_api.schema import open_api_schema
+from tests.support.cases import cases
 
 
 def test_its_lines_are_paths_as_those_of_a_list_on_the_command_line_are() -> None:
@@ -15,18 +16,16 @@ def test_its_lines_are_paths_as_those_of_a_list_on_the_command_line_are() -> Non
     assert list(paths_of_list(content)) == ["train/b.jpg", "val/", "**/a*.tar"]
 
 
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        (b"a\n\xff\n", "line 2 of the list is not UTF-8"),
-        (b"# of mine\n\n/a\n", "line 3 of the list: the path '/a' must be below"),
-        (b"a/../b", r"line 1 of the list: the path 'a/../b' must not contain"),
-        (b"a\n" + b"b" * 1025, "line 2 of the list: 1025 characters are too many for a path: 1024 are the most"),
-        (b"*a\n" * 101, "line 101 of the list is one of more than 100 with wildcards"),
-        (b"", "the list has no path"),
-        (b"# nothing\n\n", "the list has no path"),
-        ("a\n".encode("utf-16"), "line 1 of the list is not UTF-8"),
-    ],
+@cases(
+    "content, sentence",
+    (b"a\n\xff\n", "line 2 of the list is not UTF-8"),
+    (b"# of mine\n\n/a\n", "line 3 of the list: the path '/a' must be below"),
+    (b"a/../b", r"line 1 of the list: the path 'a/../b' must not contain"),
+    (b"a\n" + b"b" * 1025, "line 2 of the list: 1025 characters are too many for a path: 1024 are the most"),
+    (b"*a\n" * 101, "line 101 of the list is one of more than 100 with wildcards"),
+    (b"", "the list has no path"),
+    (b"# nothing\n\n", "the list has no path"),
+    ("a\n".encode("utf-16"), "line 1 of the list is not UTF-8"),
 )
 def test_a_wrong_line_is_named_by_its_number(content: bytes, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):

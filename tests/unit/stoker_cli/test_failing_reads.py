@@ -8,6 +8,7 @@ from stoker_api import names
 from stoker_api.datasets.dataset import Dataset
 from stoker_api.node_caches.nodecache import NodeCache
 from stoker_cli.pods.failing_reads import named_datasets, sentences
+from tests.support.cases import cases
 from tests.unit.stoker_cli.builders import node_cache
 
 V1, V2 = "1" * 64, "2" * 64
@@ -44,9 +45,7 @@ def test_without_access_to_nodecaches_failing_reads_come_from_the_dataset() -> N
     assert sentences(POD, None, [dataset()]) == (f"Its node's reads of the Dataset n/d {SAID}",)
 
 
-@pytest.mark.parametrize(
-    "other", [dataset(node="node-2"), dataset(error="cache.quota keeps 3 of 10 files")], ids=["node", "error"]
-)
+@cases("other", node=dataset(node="node-2"), error=dataset(error="cache.quota keeps 3 of 10 files"))
 def test_errors_on_other_nodes_are_ignored(other: Dataset) -> None:
     assert sentences(POD, None, [other]) == ()
 

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-import pytest
-
 from stoker_api import names
 from stoker_cli.pods.why import annotation_sentences
+from tests.support.cases import cases
 
 
 def one(kind: str = "Pod", **annotations: str) -> dict[str, Any]:
@@ -13,9 +12,12 @@ def one(kind: str = "Pod", **annotations: str) -> dict[str, Any]:
     return {"kind": kind, "metadata": {"namespace": "n", "name": "x", "annotations": notes}}
 
 
-@pytest.mark.parametrize(
-    ("written", "meant"),
-    [("dataset", "datasets"), ("datasest", "datasets"), ("samplng", "sampling"), ("maxwait", "max-wait")],
+@cases(
+    "written, meant",
+    ("dataset", "datasets"),
+    ("datasest", "datasets"),
+    ("samplng", "sampling"),
+    ("maxwait", "max-wait"),
 )
 def test_a_misspelled_annotation_gets_a_suggestion(written: str, meant: str) -> None:
     (sentence,) = annotation_sentences(one(**{written: "x"}), [])
@@ -35,14 +37,11 @@ def test_an_annotation_on_a_job_gets_the_right_place() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("pod", "owners"),
-    [
-        (one(datasets="a:/a", waiting="x"), []),
-        (one(datasets="a:/a"), [one("Job", datasets="a:/a", template_hash="1")]),
-        (one(), [one("Job")]),
-    ],
-    ids=["known ones", "on both", "none"],
+@cases(
+    "pod, owners",
+    known_ones=(one(datasets="a:/a", waiting="x"), []),
+    on_both=(one(datasets="a:/a"), [one("Job", datasets="a:/a", template_hash="1")]),
+    none=(one(), [one("Job")]),
 )
 def test_correct_annotations_are_not_mentioned(pod: Any, owners: Any) -> None:
     assert list(annotation_sentences(pod, owners)) == []

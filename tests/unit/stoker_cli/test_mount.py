@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from stoker_cli import entry
 from stoker_cli.local.mount import PROGRAM
 from stoker_cli.main import main
+from tests.support.cases import cases
 
 
 @pytest.fixture
@@ -24,9 +25,7 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return words
 
 
-@pytest.mark.parametrize(
-    "words", [["mount", "s3://b/p", "/data", "--warm", "-o", "json"], ["mount", "--help"], ["umount", "/data"]]
-)
+@cases("words", ["mount", "s3://b/p", "/data", "--warm", "-o", "json"], ["mount", "--help"], ["umount", "/data"])
 def test_all_arguments_are_passed_to_the_program(executed: list[str], words: list[str]) -> None:
     CliRunner().invoke(main, words)
     assert executed == [sys.executable, "-X", "utf8", "-m", PROGRAM, *words]

@@ -7,6 +7,7 @@ import yaml
 from click.testing import CliRunner
 
 from stoker_cli.main import main
+from tests.support.cases import cases
 
 
 @pytest.fixture
@@ -22,9 +23,7 @@ def kubeconfig(tmp_path: Path) -> Path:
     return tmp_path / "config"
 
 
-@pytest.mark.parametrize(
-    "words", [["warm", "d\udcff"], ["why", "d\udcff"], ["status", "d\udcff"], ["pause", "d\udcff"]]
-)
+@cases("words", ["warm", "d\udcff"], ["why", "d\udcff"], ["status", "d\udcff"], ["pause", "d\udcff"])
 def test_a_name_that_is_not_utf8_is_an_error(kubeconfig: Path, words: list[str]) -> None:
     done = CliRunner().invoke(main, ["--kubeconfig", str(kubeconfig), *words])
     assert (done.exit_code, done.output) == (2, "stoker: 'd\\udcff' is not UTF-8. Kubernetes names are UTF-8.\n")

@@ -9,6 +9,7 @@ from stoker_cli.errors import CliError
 from stoker_kube.api import Listing
 from stoker_kube.errors import Forbidden, KubeError, NotFound, Unavailable
 from stoker_kube.resources import NODE_CACHES, POD_FIGURES, Kind
+from tests.support.cases import cases
 
 ROW = {"pod": "vision/resnet-0", "uid": "u1", "phase": "Training"}
 MOUNT = {"volumeId": "v", "datasetNamespace": "vision", "dataset": "d", "podUid": "u1", "mode": "overlay"}
@@ -47,14 +48,12 @@ def cluster(figures: object = NO, caches: object = NO) -> Cluster:
     return Cluster(Client(figures, caches), "vision")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("figures", "phase", "dated"),
-    [
-        (FIGURES, "Training", True),
-        (NotFound(404, "NotFound", "an older chart"), "Validation", False),
-        (NO, "Validation", False),
-        (Unavailable(503, "ServiceUnavailable", "no replica"), "Validation", False),
-    ],
+@cases(
+    "figures, phase, dated",
+    (FIGURES, "Training", True),
+    (NotFound(404, "NotFound", "an older chart"), "Validation", False),
+    (NO, "Validation", False),
+    (Unavailable(503, "ServiceUnavailable", "no replica"), "Validation", False),
 )
 async def test_figures_come_from_the_operator_or_from_nodecaches(figures: object, phase: str, dated: bool) -> None:
     (node,) = await cluster(figures, CACHE).workload_caches("vision")

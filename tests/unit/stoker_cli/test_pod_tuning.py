@@ -10,6 +10,7 @@ from stoker_api.node_caches.nodecache import NodeCache
 from stoker_cli.errors import NodesRefusedError
 from stoker_cli.main import main
 from stoker_cli.tuning import command
+from tests.support.cases import cases
 from tests.unit.stoker_cli.builders import connect_to
 
 DEEP = {"type": "prefetch", "target": "dataset", "parameters": {"prefetch_depth": 77}}
@@ -139,12 +140,10 @@ def test_knobs_that_are_not_applied_are_named(cluster: PodCluster) -> None:
     assert "cache_place" in explained()["notTurned"]
 
 
-@pytest.mark.parametrize(
-    ("tunings", "annotations", "note"),
-    [
-        ({"enabled": False}, {}, "These values are not applied: tuning is off for the Dataset."),
-        ({}, {"stoker.dev/tuning": "Off"}, "These values are not applied: tuning is off on n."),
-    ],
+@cases(
+    "tunings, annotations, note",
+    ({"enabled": False}, {}, "These values are not applied: tuning is off for the Dataset."),
+    ({}, {"stoker.dev/tuning": "Off"}, "These values are not applied: tuning is off on n."),
 )
 def test_disabled_tuning_is_a_note(
     cluster: PodCluster, tunings: dict[str, Any], annotations: dict[str, str], note: str
@@ -185,15 +184,13 @@ def test_the_measured_rate_of_its_dataset_is_its_bandwidth(
     assert (explained()["values"]["prefetch_depth"]["value"] == 77) is applies
 
 
-@pytest.mark.parametrize(
-    ("own", "told", "level"),
-    [
-        ({}, {}, None),
-        ({}, {"environment": "development"}, "Basic"),
-        ({"environment": "staging"}, {"environment": "development"}, "Balanced"),
-        ({}, {"environment": "lab"}, None),
-        ({"environments": [{"name": "lab", "settings": {"level": "Maximum"}}]}, {"environment": "lab"}, "Maximum"),
-    ],
+@cases(
+    "own, told, level",
+    ({}, {}, None),
+    ({}, {"environment": "development"}, "Basic"),
+    ({"environment": "staging"}, {"environment": "development"}, "Balanced"),
+    ({}, {"environment": "lab"}, None),
+    ({"environments": [{"name": "lab", "settings": {"level": "Maximum"}}]}, {"environment": "lab"}, "Maximum"),
 )
 def test_the_cluster_environment_applies_without_one_in_the_profile(
     cluster: PodCluster, own: dict[str, Any], told: dict[str, Any], level: str | None

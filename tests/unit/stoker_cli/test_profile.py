@@ -22,6 +22,7 @@ from stoker_cli.profile.result import Profile
 from stoker_cli.profile.view import profile_view
 from stoker_tuning.profiling.epoch_split import EpochSplit, ProfiledRun, RunFigures
 from stoker_tuning.profiling.predictions import InputPipeline
+from tests.support.cases import cases
 from tests.unit.stoker_cli.builders import connect_to, node_cache
 
 RESNET = {"pod": "vision/resnet-0", "uid": "u0", "job": "resnet", "itemsPerSecond": 1000, "stallPercent": 40}
@@ -93,22 +94,20 @@ def test_a_live_prediction_has_items_per_second() -> None:
     assert warm["itemsPerSecond"] == pytest.approx(1000 / 0.7)
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (("nobody",), 3, "No node reports nobody"),
-        (("new-0",), 1, "let the program report its waits"),
-        (("dataset/x",), 1, "Use POD, pod/NAME"),
-        ((), 2, "Use one of POD"),
-        (("s3://b/p",), 2, "Add -- COMMAND"),
-        (("resnet-0", "--", "true"), 2, "is not a data URL"),
-        (("--", "true"), 2, "COMMAND needs either"),
-        (("s3://b/p", "--runs", "warm", "--", "true"), 2, "use synthetic, cached or cold"),
-        (("s3://b/p", "--runs", "cold", "--", "true"), 2, "cached is missing"),
-        (("s3://b/p", "--runs", "synthetic,cached", "--", "true"), 2, "need each other"),
-        (("resnet-0", "--for", "soon"), 2, "--for"),
-        (("resnet-0", "--for", "0s"), 2, "must be positive"),
-    ],
+@cases(
+    "words, code, said",
+    (("nobody",), 3, "No node reports nobody"),
+    (("new-0",), 1, "let the program report its waits"),
+    (("dataset/x",), 1, "Use POD, pod/NAME"),
+    ((), 2, "Use one of POD"),
+    (("s3://b/p",), 2, "Add -- COMMAND"),
+    (("resnet-0", "--", "true"), 2, "is not a data URL"),
+    (("--", "true"), 2, "COMMAND needs either"),
+    (("s3://b/p", "--runs", "warm", "--", "true"), 2, "use synthetic, cached or cold"),
+    (("s3://b/p", "--runs", "cold", "--", "true"), 2, "cached is missing"),
+    (("s3://b/p", "--runs", "synthetic,cached", "--", "true"), 2, "need each other"),
+    (("resnet-0", "--for", "soon"), 2, "--for"),
+    (("resnet-0", "--for", "0s"), 2, "must be positive"),
 )
 def test_wrong_usage_is_an_error_with_the_remedy(words: tuple[str, ...], code: int, said: str) -> None:
     result = stoker(*words)
@@ -146,12 +145,10 @@ def test_an_invalid_report_is_a_note(tmp_path: Path) -> None:
     assert "'batch_size'" in made.refused
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["false"], "failed with exit code 1"),
-        (["/nowhere/to/be/found"], "Cannot run /nowhere/to/be/found: No such file or directory"),
-    ],
+@cases(
+    "words, said",
+    (["false"], "failed with exit code 1"),
+    (["/nowhere/to/be/found"], "Cannot run /nowhere/to/be/found: No such file or directory"),
 )
 def test_a_failed_command_is_an_error(words: list[str], said: str, tmp_path: Path) -> None:
     with pytest.raises(CliError, match=said):
@@ -218,13 +215,11 @@ def test_an_unwritable_picture_is_an_error_before_the_measurement(tmp_path: Path
     assert "fetching" not in result.output
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--", "/nowhere/to/be/found"], "Cannot run /nowhere/to/be/found: program not found"),
-        (["--synthetic", "nowhere", "--", "true"], "Cannot run nowhere"),
-        (["--synthetic", "'open", "--", "true"], "--synthetic is not a valid command line"),
-    ],
+@cases(
+    "words, said",
+    (["--", "/nowhere/to/be/found"], "Cannot run /nowhere/to/be/found: program not found"),
+    (["--synthetic", "nowhere", "--", "true"], "Cannot run nowhere"),
+    (["--synthetic", "'open", "--", "true"], "--synthetic is not a valid command line"),
 )
 def test_a_missing_program_is_an_error_before_data_is_fetched(words: list[str], said: str, tmp_path: Path) -> None:
     result = stoker(f"file://{tmp_path}", *words)

@@ -13,6 +13,7 @@ from stoker_api.node_caches.nodecache import NodeCache
 from stoker_cli.errors import NOT_FOUND, CliError
 from stoker_cli.main import main
 from stoker_cli.pods import report
+from tests.support.cases import cases
 from tests.unit.stoker_cli.builders import connect_to, node_cache
 
 ROW = EndedPod(
@@ -200,14 +201,12 @@ def test_pods_selected_by_a_label_have_one_report(objects: ReportedObjects) -> N
     assert cells(result)["GPU-hours"].split() == ["8.00", "1", "of", "2"]
 
 
-@pytest.mark.parametrize(
-    ("phases", "phase"),
-    [
-        (["Succeeded", "Failed"], "Failed"),
-        (["Succeeded", "Pending"], "Running"),
-        (["Pending", "Pending"], "Pending"),
-        (["Running"], "Running"),
-    ],
+@cases(
+    "phases, phase",
+    (["Succeeded", "Failed"], "Failed"),
+    (["Succeeded", "Pending"], "Running"),
+    (["Pending", "Pending"], "Pending"),
+    (["Running"], "Running"),
 )
 def test_selected_pods_run_as_long_as_one_runs(objects: ReportedObjects, phases: list[str], phase: str) -> None:
     objects.pods[:] = [plain_pod(one) for one in phases]

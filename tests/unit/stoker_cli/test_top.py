@@ -21,6 +21,7 @@ from stoker_cli.output import console
 from stoker_cli.pods import top
 from stoker_cli.pods.top_row import TopRow
 from stoker_cli.tuning import command, history
+from tests.support.cases import cases
 from tests.unit.stoker_cli.builders import connect_to, node_cache
 
 
@@ -84,9 +85,7 @@ def test_a_row_has_phase_epoch_speed_stall_and_the_last_change() -> None:
         assert word in line
 
 
-@pytest.mark.parametrize(
-    ("age", "epoch", "shown"), [(0.4, "4, 63±1%", "0s"), (41.0, "4, ~63%", "41s"), (None, "4, ~63%", "-")]
-)
+@cases("age, epoch, shown", (0.4, "4, 63±1%", "0s"), (41.0, "4, ~63%", "41s"), (None, "4, ~63%", "-"))
 def test_a_row_has_the_age_of_its_figures(age: float | None, epoch: str, shown: str) -> None:
     taken = {} if age is None else {"figuresAt": format_time(1000.0 - age, "milliseconds")}
     row = NodeWorkload.model_validate(RESNET | {"epochError": 0.01} | taken)
@@ -99,9 +98,8 @@ def test_only_the_selected_namespace_is_shown() -> None:
     assert set(pods("-A")) == {"vision/resnet-0", "vision/new-0", "nlp/bert-0"}
 
 
-@pytest.mark.parametrize(
-    ("by", "first"),
-    [("items", "nlp/bert-0"), ("stall", "vision/new-0"), ("gain", "vision/resnet-0"), ("pod", "nlp/bert-0")],
+@cases(
+    "by, first", ("items", "nlp/bert-0"), ("stall", "vision/new-0"), ("gain", "vision/resnet-0"), ("pod", "nlp/bert-0")
 )
 def test_rows_are_sorted_by_the_selected_column(by: str, first: str) -> None:
     assert pods("-A", "--sort", by)[0] == first
@@ -243,15 +241,13 @@ def test_the_full_history_comes_from_the_sidecar(sidecar: tuple[str, list[str]])
     assert "nothing to Training" in result.stdout
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["--from", "localhost:8083"], "'localhost:8083' is not a URL. Use one such as http://localhost:8083."),
-        (["--from", "file:///etc/passwd"], "'file:///etc/passwd' is not a URL"),
-        (["--from", "{url}", "--kind", "prediction"], "did not answer with a history. Use port 8083"),
-        (["--from", "{url}", "--kind", "phase"], "answered 404. Use port 8083 of a sidecar"),
-        (["--from", "http://127.0.0.1:1"], "Run: kubectl -n stoker port-forward pod/SIDECAR 8083"),
-    ],
+@cases(
+    "words, sentence",
+    (["--from", "localhost:8083"], "'localhost:8083' is not a URL. Use one such as http://localhost:8083."),
+    (["--from", "file:///etc/passwd"], "'file:///etc/passwd' is not a URL"),
+    (["--from", "{url}", "--kind", "prediction"], "did not answer with a history. Use port 8083"),
+    (["--from", "{url}", "--kind", "phase"], "answered 404. Use port 8083 of a sidecar"),
+    (["--from", "http://127.0.0.1:1"], "Run: kubectl -n stoker port-forward pod/SIDECAR 8083"),
 )
 def test_an_unreadable_history_is_a_one_line_error(
     sidecar: tuple[str, list[str]], words: list[str], sentence: str

@@ -13,6 +13,7 @@ from stoker_cli.errors import CliError
 from stoker_cli.tuning.trace import FORMAT, Ended, Mounted, Truth, parse_trace, read_trace
 from stoker_tuning.training.accesses import ModelFileAction, ModelFileUse, SeenAccess, SelfReport
 from stoker_tuning.vocabulary import AccessSource, ModelFileKind, TrainingPhase
+from tests.support.cases import cases
 
 HEADER = json.dumps({"trace": FORMAT, "files": [["train/a.jpg", 10], ["val/b.jpg", 10]]})
 JSON = st.recursive(
@@ -23,45 +24,41 @@ JSON = st.recursive(
 KEYS = st.sampled_from(["t", "w", "f", "o", "n", "r", "by", "says", "model", "did", "kind", "head", "truth", "phase"])
 
 
-@pytest.mark.parametrize(
-    ("line", "event"),
-    [
-        ('{"t": 1, "f": 1}', SeenAccess(1.0, 1, 0, 0, 0, AccessSource.FUSE)),
-        (
-            '{"t": 1, "f": 1, "o": 5, "n": 6, "r": 7, "by": "fanotify"}',
-            SeenAccess(1.0, 1, 5, 6, 7, AccessSource.FANOTIFY),
-        ),
-        ('{"t": 1, "says": {"phase": "Training", "epoch": 2}}', SelfReport(1.0, TrainingPhase.TRAINING, 2)),
-        (
-            '{"t": 1, "model": "a.pt", "did": "saved", "kind": "Checkpoint"}',
-            ModelFileUse(1.0, "a.pt", ModelFileKind.CHECKPOINT, ModelFileAction.SAVED),
-        ),
-        (
-            '{"t": 1, "model": "x", "did": "loaded", "head": "R0dVRgMAAAA="}',
-            ModelFileUse(1.0, "x", ModelFileKind.WEIGHTS, ModelFileAction.LOADED),
-        ),
-        ('{"t": 1, "truth": {"phase": null}}', Truth(1.0, None)),
-        ('{"t": 1, "mounted": true}', Mounted(1.0)),
-        ('{"t": 1, "ended": true}', Ended(1.0)),
-    ],
+@cases(
+    "line, event",
+    ('{"t": 1, "f": 1}', SeenAccess(1.0, 1, 0, 0, 0, AccessSource.FUSE)),
+    (
+        '{"t": 1, "f": 1, "o": 5, "n": 6, "r": 7, "by": "fanotify"}',
+        SeenAccess(1.0, 1, 5, 6, 7, AccessSource.FANOTIFY),
+    ),
+    ('{"t": 1, "says": {"phase": "Training", "epoch": 2}}', SelfReport(1.0, TrainingPhase.TRAINING, 2)),
+    (
+        '{"t": 1, "model": "a.pt", "did": "saved", "kind": "Checkpoint"}',
+        ModelFileUse(1.0, "a.pt", ModelFileKind.CHECKPOINT, ModelFileAction.SAVED),
+    ),
+    (
+        '{"t": 1, "model": "x", "did": "loaded", "head": "R0dVRgMAAAA="}',
+        ModelFileUse(1.0, "x", ModelFileKind.WEIGHTS, ModelFileAction.LOADED),
+    ),
+    ('{"t": 1, "truth": {"phase": null}}', Truth(1.0, None)),
+    ('{"t": 1, "mounted": true}', Mounted(1.0)),
+    ('{"t": 1, "ended": true}', Ended(1.0)),
 )
 def test_each_kind_of_line_is_an_event(line: str, event: object) -> None:
     assert list(parse_trace([HEADER, line], "x").events) == [("workload", event)]
 
 
-@pytest.mark.parametrize(
-    ("lines", "sentence"),
-    [
-        ([], "line 1"),
-        (["{}"], "line 1: the first line must be"),
-        ([HEADER, "nonsense"], "line 2: Expecting value"),
-        ([HEADER, "", '{"f": 1}'], "line 3: 't' is missing"),
-        ([HEADER, '{"t": 1}'], "line 2: it needs one of f"),
-        ([HEADER, '{"t": 1, "f": "a"}'], "line 2: invalid literal"),
-        ([HEADER, "[]"], "line 2: not a JSON object"),
-        ([HEADER, '{"t": 1, "says": {"phase": "Sleeping"}}'], "line 2: 'Sleeping' is not a valid TrainingPhase"),
-        ([HEADER, '{"t": 1, "model": "a", "did": "saved", "head": "?"}'], "line 2: head is not base64"),
-    ],
+@cases(
+    "lines, sentence",
+    ([], "line 1"),
+    (["{}"], "line 1: the first line must be"),
+    ([HEADER, "nonsense"], "line 2: Expecting value"),
+    ([HEADER, "", '{"f": 1}'], "line 3: 't' is missing"),
+    ([HEADER, '{"t": 1}'], "line 2: it needs one of f"),
+    ([HEADER, '{"t": 1, "f": "a"}'], "line 2: invalid literal"),
+    ([HEADER, "[]"], "line 2: not a JSON object"),
+    ([HEADER, '{"t": 1, "says": {"phase": "Sleeping"}}'], "line 2: 'Sleeping' is not a valid TrainingPhase"),
+    ([HEADER, '{"t": 1, "model": "a", "did": "saved", "head": "?"}'], "line 2: head is not base64"),
 )
 def test_an_error_names_its_line(lines: list[str], sentence: str) -> None:
     with pytest.raises(CliError, match=sentence):

@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from stoker_cli.main import main
 from stoker_tuning.documents.tree import MOST_BYTES
+from tests.support.cases import cases
 
 HEAD = "apiVersion: stoker.dev/v1alpha1\nkind: TuningProfile\nmetadata: {name: mine}\nspec:\n"
 RULES = """\
@@ -162,27 +163,25 @@ def test_an_explanation_lists_only_knobs_of_rules_without_all(document: Path) ->
     assert "phase Training" in stoker(*words, "--all").stdout
 
 
-@pytest.mark.parametrize(
-    ("rules", "warning"),
-    [
-        (
-            "[{id: a, actions: [{type: stream, parameters: {chunk_size: 16Mi}}]}]",
-            'mine.yaml:5:11: warning: spec.rules[0]: the rule "a" has no effect: Stoker does not apply chunk_size',
-        ),
-        (
-            "[{id: a, actions: [{type: cache, parameters: {cache_place: disk, should_cache: false}}]}]",
-            "warning: spec.rules[0].actions[0].parameters.cache_place: cache_place has no effect",
-        ),
-        (
-            "[{id: a, conditions: [{type: workload_context, property: framework, value: torch}], "
-            "actions: [{type: cache, parameters: {should_cache: false}}]}]",
-            "so this never matches: did you mean pytorch?",
-        ),
-        (
-            "[{id: a, actions: [{type: compress, parameters: {compression: on}}]}]",
-            'kubectl reads on as true or false: quote it, "on"',
-        ),
-    ],
+@cases(
+    "rules, warning",
+    (
+        "[{id: a, actions: [{type: stream, parameters: {chunk_size: 16Mi}}]}]",
+        'mine.yaml:5:11: warning: spec.rules[0]: the rule "a" has no effect: Stoker does not apply chunk_size',
+    ),
+    (
+        "[{id: a, actions: [{type: cache, parameters: {cache_place: disk, should_cache: false}}]}]",
+        "warning: spec.rules[0].actions[0].parameters.cache_place: cache_place has no effect",
+    ),
+    (
+        "[{id: a, conditions: [{type: workload_context, property: framework, value: torch}], "
+        "actions: [{type: cache, parameters: {should_cache: false}}]}]",
+        "so this never matches: did you mean pytorch?",
+    ),
+    (
+        "[{id: a, actions: [{type: compress, parameters: {compression: on}}]}]",
+        'kubectl reads on as true or false: quote it, "on"',
+    ),
 )
 def test_a_part_without_effect_is_a_warning(tmp_path: Path, rules: str, warning: str) -> None:
     path = tmp_path / "mine.yaml"

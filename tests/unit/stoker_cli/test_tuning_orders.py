@@ -11,6 +11,7 @@ from stoker_cli.main import main
 from stoker_orders.loading import Loading, rank_order
 from stoker_orders.predictors.samplers import SAMPLERS, SamplerName
 from tests.support.asked_plugins import install_example, write_order_plugin
+from tests.support.cases import cases
 
 
 def orders(*words: object) -> Result:
@@ -66,15 +67,13 @@ def test_the_reads_of_a_rank_are_compared(tmp_path: Path) -> None:
     assert "where the end is due" in orders(*asked).stderr
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "sentence"),
-    [
-        (["plugin:nobodys"], 3, "there is no sampler plugin:nobodys: stoker tuning orders lists them"),
-        (["torch-random", "--ranks", 2, "--rank", 2], 1, "--rank 2 is none of the 2 ranks"),
-        (["--against", "x"], 1, "name its sampler"),
-        (["torch-random", "--set", "deal"], 1, "--set deal is no NAME=TEXT"),
-        (["torch-random", "--against", "/nowhere"], 3, "/nowhere cannot be read"),
-    ],
+@cases(
+    "words, code, sentence",
+    (["plugin:nobodys"], 3, "there is no sampler plugin:nobodys: stoker tuning orders lists them"),
+    (["torch-random", "--ranks", 2, "--rank", 2], 1, "--rank 2 is none of the 2 ranks"),
+    (["--against", "x"], 1, "name its sampler"),
+    (["torch-random", "--set", "deal"], 1, "--set deal is no NAME=TEXT"),
+    (["torch-random", "--against", "/nowhere"], 3, "/nowhere cannot be read"),
 )
 def test_invalid_options_are_an_error(words: list[object], code: int, sentence: str) -> None:
     done = orders(*words)

@@ -15,6 +15,7 @@ from stoker_cli.datasets import waiting, warm_paths
 from stoker_cli.datasets.warm_paths import WarmRequest, check_applied, check_nodes, read_nodes
 from stoker_cli.errors import CliError
 from stoker_cli.main import _follow, main
+from tests.support.cases import cases
 
 PATHS = ["train/", "val/*.tar"]
 
@@ -43,20 +44,18 @@ def test_without_paths_the_spec_stays_as_it_is() -> None:
     assert warm_paths.read((), None) is None
 
 
-@pytest.mark.parametrize(
-    ("paths", "listed", "sentence"),
-    [
-        (("/a",), None, "must be below"),
-        ((), [], "no path"),
-        (("a" * 1025,), None, "1025 characters"),
-        (tuple(map(str, range(1001))), None, "More than 1000 paths"),
-        ((), (b"%d\n" % n for n in range(10**6)), "More than 1000 paths"),
-        ((), (b"%d\n" % n for n in range(1001)), "as lists/warm.txt below"),
-        ((), [b"train/\n", b"\xff\n"], "line 2 of the list is not UTF-8: save it as UTF-8"),
-        ((), [b"train/\n", b"/val\n"], "line 2 of the list: the path '/val' must be below"),
-        (("val/\udcff",), None, "is not UTF-8: name its folder"),
-        (tuple(f"*{n}" for n in range(101)), None, "101 of the paths have wildcards"),
-    ],
+@cases(
+    "paths, listed, sentence",
+    (("/a",), None, "must be below"),
+    ((), [], "no path"),
+    (("a" * 1025,), None, "1025 characters"),
+    (tuple(map(str, range(1001))), None, "More than 1000 paths"),
+    ((), (b"%d\n" % n for n in range(10**6)), "More than 1000 paths"),
+    ((), (b"%d\n" % n for n in range(1001)), "as lists/warm.txt below"),
+    ((), [b"train/\n", b"\xff\n"], "line 2 of the list is not UTF-8: save it as UTF-8"),
+    ((), [b"train/\n", b"/val\n"], "line 2 of the list: the path '/val' must be below"),
+    (("val/\udcff",), None, "is not UTF-8: name its folder"),
+    (tuple(f"*{n}" for n in range(101)), None, "101 of the paths have wildcards"),
 )
 def test_wrong_paths_are_refused_before_the_cluster_is_asked(paths: Any, listed: Any, sentence: str) -> None:
     with pytest.raises(CliError, match=sentence) as refused:
@@ -80,12 +79,10 @@ def test_without_paths_the_condition_on_paths_is_ignored() -> None:
     assert not waiting.warm(asked)
 
 
-@pytest.mark.parametrize(
-    ("spec", "status", "sentence"),
-    [
-        ({"paused": True}, {}, "n/d is paused. Resume it with: stoker -n n resume d"),
-        ({}, {"state": "Full"}, "The nodes of n/d are full: w"),
-    ],
+@cases(
+    "spec, status, sentence",
+    ({"paused": True}, {}, "n/d is paused. Resume it with: stoker -n n resume d"),
+    ({}, {"state": "Full"}, "The nodes of n/d are full: w"),
 )
 def test_waiting_ends_at_once_if_nothing_can_progress(
     spec: dict[str, Any], status: dict[str, Any], sentence: str
@@ -124,15 +121,13 @@ class _Client:
         return _dataset().wire()
 
 
-@pytest.mark.parametrize(
-    ("request_", "written"),
-    [
-        (WarmRequest(paths=("b/", "a")), {"paths": ["b/", "a"], "list": None}),
-        (WarmRequest(paths=()), {"paths": None, "list": None}),
-        (WarmRequest(listed="lists/a.txt"), {"paths": None, "list": "lists/a.txt"}),
-        (WarmRequest(nodes=("a",), pages=True), {"nodes": ["a"], "pages": True}),
-        (WarmRequest(nodes=(), pages=False), {"nodes": None, "pages": None}),
-    ],
+@cases(
+    "request_, written",
+    (WarmRequest(paths=("b/", "a")), {"paths": ["b/", "a"], "list": None}),
+    (WarmRequest(paths=()), {"paths": None, "list": None}),
+    (WarmRequest(listed="lists/a.txt"), {"paths": None, "list": "lists/a.txt"}),
+    (WarmRequest(nodes=("a",), pages=True), {"nodes": ["a"], "pages": True}),
+    (WarmRequest(nodes=(), pages=False), {"nodes": None, "pages": None}),
 )
 async def test_the_request_is_written_to_the_spec(request_: WarmRequest, written: Any) -> None:
     client = _Client()
@@ -222,13 +217,11 @@ def test_node_names_are_split_at_commas_without_duplicates() -> None:
     assert (read_nodes(None, anywhere=False), read_nodes(None, anywhere=True)) == (None, ())
 
 
-@pytest.mark.parametrize(
-    ("given", "anywhere", "said"),
-    [
-        (",", False, "is empty"),
-        ("a", True, "exclude each other"),
-        (",".join(map(str, range(101))), False, "the limit is 100"),
-    ],
+@cases(
+    "given, anywhere, said",
+    (",", False, "is empty"),
+    ("a", True, "exclude each other"),
+    (",".join(map(str, range(101))), False, "the limit is 100"),
 )
 def test_invalid_node_names_are_an_error(given: str, anywhere: bool, said: str) -> None:
     with pytest.raises(CliError, match=said):
@@ -254,9 +247,7 @@ def _with(spec: dict[str, Any], warm_nodes: str = "1/1", request_: str = "now", 
     return Dataset.model_validate(wire)
 
 
-@pytest.mark.parametrize(
-    ("request_", "status", "done"), [("now", "True", True), ("now", "False", False), ("before", "True", False)]
-)
+@cases("request_, status, done", ("now", "True", True), ("now", "False", False), ("before", "True", False))
 def test_with_pages_waiting_ends_after_the_nodes_read_them_for_this_request(
     request_: str, status: str, done: bool
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from stoker_client import GlobalShuffleSampler, GroupShuffleSampler, WarmFirstSampler
 from stoker_client.internal.path_order import unsorted_pair
 from stoker_client.sampler import EpochSampler
+from tests.support.cases import cases
 
 UNSORTED = ["/data/train/b.jpg", "/data/train/a.jpg"]
 
@@ -24,13 +25,11 @@ class ImageFolder:
         return len(self.samples)
 
 
-@pytest.mark.parametrize(
+@cases(
     "make",
-    [
-        lambda: GlobalShuffleSampler(ImageFolder(UNSORTED)),
-        lambda: GroupShuffleSampler(ImageFolder(UNSORTED), 1),
-        lambda: WarmFirstSampler(2, paths=UNSORTED),
-    ],
+    (lambda: GlobalShuffleSampler(ImageFolder(UNSORTED))),
+    (lambda: GroupShuffleSampler(ImageFolder(UNSORTED), 1)),
+    (lambda: WarmFirstSampler(2, paths=UNSORTED)),
 )
 def test_a_sampler_warns_about_unsorted_paths(make: Callable[[], EpochSampler]) -> None:
     with pytest.warns(UserWarning, match=r"not sorted \('/data/train/b.jpg' comes before .*Sort the paths"):

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_client import GlobalShuffleSampler, GroupShuffleSampler, QualityRatioSampler
+from tests.support.cases import cases
 from tests.unit.stoker_client.samplers import Plan, plans
 
 WHOLE = ("global", "group", "warm")  # samplers whose epoch has every sample
@@ -191,26 +192,22 @@ def test_without_a_world_a_sampler_is_alone(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(GlobalShuffleSampler(10)) == 10
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"data": 0}, "at least one"),
-        ({"data": 5, "rank": 2, "world_size": 2}, "ranks are from 0 to 1"),
-        ({"data": 5, "rank": 1}, "give both, or neither"),
-    ],
+@cases(
+    "options, sentence",
+    ({"data": 0}, "at least one"),
+    ({"data": 5, "rank": 2, "world_size": 2}, "ranks are from 0 to 1"),
+    ({"data": 5, "rank": 1}, "give both, or neither"),
 )
 def test_what_makes_no_sampler_is_refused_with_a_sentence(options: dict[str, int], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         GlobalShuffleSampler(**options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("other", "sentence"),
-    [
-        (GlobalShuffleSampler(9, rank=0, world_size=1), "length is 10"),
-        (GlobalShuffleSampler(10, seed=3, rank=0, world_size=1), "seed is 0"),
-        (GroupShuffleSampler(10, 2, rank=0, world_size=1), "sampler is 'global-shuffle'"),
-    ],
+@cases(
+    "other, sentence",
+    (GlobalShuffleSampler(9, rank=0, world_size=1), "length is 10"),
+    (GlobalShuffleSampler(10, seed=3, rank=0, world_size=1), "seed is 0"),
+    (GroupShuffleSampler(10, 2, rank=0, world_size=1), "sampler is 'global-shuffle'"),
 )
 def test_a_state_of_another_order_is_refused(other: GlobalShuffleSampler, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):

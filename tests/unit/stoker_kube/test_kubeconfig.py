@@ -7,6 +7,7 @@ import pytest
 
 from stoker_kube.access.kubeconfig import Kubeconfig
 from stoker_kube.errors import ConfigError
+from tests.support.cases import cases
 
 
 def write(file: Path, server: str) -> None:
@@ -38,14 +39,11 @@ async def test_an_empty_kubeconfig_variable_means_the_home_folder(
     assert (await Kubeconfig.load(None, None)).host == "https://home"
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, r"/config does not exist\. Set KUBECONFIG or --kubeconfig"),
-        ("a: [1", r"^Cannot use [^\n]*/config: [^\n]*\. Check it with `kubectl config get-contexts`\.$"),
-        ("a: 1", r"^Cannot use [^\n]*/config: "),
-    ],
-    ids=["missing", "not YAML", "not a kubeconfig"],
+@cases(
+    "content, message",
+    missing=(None, r"/config does not exist\. Set KUBECONFIG or --kubeconfig"),
+    not_YAML=("a: [1", r"^Cannot use [^\n]*/config: [^\n]*\. Check it with `kubectl config get-contexts`\.$"),
+    not_a_kubeconfig=("a: 1", r"^Cannot use [^\n]*/config: "),
 )
 async def test_an_unusable_kubeconfig_is_one_sentence_with_what_to_do(
     content: str | None, message: str, tmp_path: Path

@@ -10,6 +10,7 @@ from stoker_kube.errors import Unavailable
 from stoker_kube.lease import LeaderElection, Observed, is_free
 from stoker_kube.resources import LEASES
 from tests.fakes.kube import FakeKube
+from tests.support.cases import cases
 from tests.support.virtual_time import run_virtual
 from tests.support.waiting import SECONDS, eventually
 
@@ -34,10 +35,7 @@ def candidate(kube: FakeKube, identity: str, clock: Clock) -> LeaderElection:
     return LeaderElection(kube, "stoker", "operator", identity, clock=clock, sleep=clock.sleep)
 
 
-@pytest.mark.parametrize(
-    ("holder", "now", "free"),
-    [("", 0.0, True), ("me", 0.0, True), ("other", 14.0, False), ("other", 15.5, True)],
-)
+@cases("holder, now, free", ("", 0.0, True), ("me", 0.0, True), ("other", 14.0, False), ("other", 15.5, True))
 def test_a_lease_is_free_without_holder_if_held_or_expired(holder: str, now: float, free: bool) -> None:
     assert is_free(Observed(holder, "1", duration=15.0, since=0.0), "me", now) is free
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from stoker_kube.access.port_forward import ForwardedAnswer
 from stoker_kube.errors import KubeError
+from tests.support.cases import cases
 
 PORT = (8083).to_bytes(2, "little")
 BODY = b'{"node": "n1"}'
@@ -34,16 +35,14 @@ def test_without_a_length_it_ends_with_the_connection() -> None:
     assert (answer.done, answer.status, answer.body()) == (False, 404, b"no such page")
 
 
-@pytest.mark.parametrize(
-    ("frames", "sentence"),
-    [
-        ((b"\1" + PORT, b"\1connection refused"), "connection refused"),
-        ((b"\7x",), "unknown channel"),
-        ((b"",), "unknown channel"),
-        ((b"\0" + PORT, b"\0SSH-2.0-OpenSSH\r\n\r\n"), "does not speak HTTP"),
-        ((b"\0" + PORT, b"\0HTTP/1.0 200 OK\r\n\r\n" + b"x" * 1001), "more than 1000 bytes"),
-        ((b"\0" + PORT, b"\0" + b"x" * 70_000), "more than 1000 bytes"),
-    ],
+@cases(
+    "frames, sentence",
+    ((b"\1" + PORT, b"\1connection refused"), "connection refused"),
+    ((b"\7x",), "unknown channel"),
+    ((b"",), "unknown channel"),
+    ((b"\0" + PORT, b"\0SSH-2.0-OpenSSH\r\n\r\n"), "does not speak HTTP"),
+    ((b"\0" + PORT, b"\0HTTP/1.0 200 OK\r\n\r\n" + b"x" * 1001), "more than 1000 bytes"),
+    ((b"\0" + PORT, b"\0" + b"x" * 70_000), "more than 1000 bytes"),
 )
 def test_an_invalid_answer_is_an_error(frames: tuple[bytes, ...], sentence: str) -> None:
     with pytest.raises(KubeError, match=sentence):

@@ -57,16 +57,14 @@ def test_kueue_is_asked_for_only_when_the_chart_says_so(monkeypatch: pytest.Monk
     assert read_settings().kueue
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "sentence"),
-    [
-        ("POD_NAMESPACE", "", "POD_NAMESPACE is not set"),
-        ("STOKER_LOG_LEVEL", "loud", "STOKER_LOG_LEVEL is 'LOUD': input should be 'DEBUG', 'INFO'"),
-        ("STOKER_LOG_FORMAT", "xml", "STOKER_LOG_FORMAT is 'xml': input should be 'text' or 'json'"),
-        ("STOKER_HTTP_PORT", "70000", "STOKER_HTTP_PORT is '70000': input should be less than"),
-        ("STOKER_WEBHOOK_PORT", "tcp://10.0.0.1:443", "STOKER_WEBHOOK_PORT is 'tcp://10.0.0.1:443'"),
-        ("STOKER_ORIGINS", '{"caps": [{}, {"bucket": "abc"}, {}]}', "STOKER_ORIGINS is .* names s3:// twice"),
-    ],
+@cases(
+    "name, value, sentence",
+    ("POD_NAMESPACE", "", "POD_NAMESPACE is not set"),
+    ("STOKER_LOG_LEVEL", "loud", "STOKER_LOG_LEVEL is 'LOUD': input should be 'DEBUG', 'INFO'"),
+    ("STOKER_LOG_FORMAT", "xml", "STOKER_LOG_FORMAT is 'xml': input should be 'text' or 'json'"),
+    ("STOKER_HTTP_PORT", "70000", "STOKER_HTTP_PORT is '70000': input should be less than"),
+    ("STOKER_WEBHOOK_PORT", "tcp://10.0.0.1:443", "STOKER_WEBHOOK_PORT is 'tcp://10.0.0.1:443'"),
+    ("STOKER_ORIGINS", '{"caps": [{}, {"bucket": "abc"}, {}]}', "STOKER_ORIGINS is .* names s3:// twice"),
 )
 def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str, sentence: str) -> None:
     monkeypatch.setenv(name, value)

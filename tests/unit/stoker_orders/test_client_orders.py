@@ -4,7 +4,6 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from stoker_orders.predictors.client_orders import permutation
 from stoker_orders.predictors.samplers import SAMPLERS, SamplerName
 from stoker_orders.sample_map import FileMap
 from stoker_orders.sampling_plan import EpochStart, SamplingPlan
+from tests.support.cases import cases
 from tests.unit.stoker_client.samplers import Plan, plans
 
 _NAMES = {
@@ -58,13 +58,11 @@ def test_each_rank_reads_what_is_predicted(made: Plan, epoch: int) -> None:
         assert predicted(planned(made), made.length, epoch, rank) == truth
 
 
-@pytest.mark.parametrize(
-    ("name", "sampler"),
-    [
-        ("global", GlobalShuffleSampler(65_537, seed=2**53 - 1, rank=2, world_size=3)),
-        ("group", GroupShuffleSampler(65_537, 37, seed=5, rank=2, world_size=3)),
-        ("quality", QualityRatioSampler(65_537, 0.3, seed=-4, rank=2, world_size=3)),
-    ],
+@cases(
+    "name, sampler",
+    ("global", GlobalShuffleSampler(65_537, seed=2**53 - 1, rank=2, world_size=3)),
+    ("group", GroupShuffleSampler(65_537, 37, seed=5, rank=2, world_size=3)),
+    ("quality", QualityRatioSampler(65_537, 0.3, seed=-4, rank=2, world_size=3)),
 )
 def test_more_numbers_than_one_text_gives_are_the_same(name: str, sampler: EpochSampler) -> None:
     sampler.set_epoch(4)
@@ -98,19 +96,17 @@ def reads_of(sampler: EpochSampler, epoch: int, files: int) -> list[ReadSample]:
     return [ReadSample(index) for index in sampler]
 
 
-@pytest.mark.parametrize(
-    ("sampler", "changed"),
-    [
-        (GlobalShuffleSampler(6_000, seed=3, rank=1, world_size=2), {"sampler": SamplerName.STOKER_SHUFFLE}),
-        (
-            GroupShuffleSampler(6_001, 16, reservoir=64, seed=3, rank=1, world_size=2),
-            {"sampler": SamplerName.STOKER_GROUP_SHUFFLE, "group": 16, "reservoir": 64},
-        ),
-        (
-            QualityRatioSampler(6_000, 0.7, seed=3, rank=1, world_size=2),
-            {"sampler": SamplerName.STOKER_QUALITY_RATIO, "ratio": Fraction(7, 10)},
-        ),
-    ],
+@cases(
+    "sampler, changed",
+    (GlobalShuffleSampler(6_000, seed=3, rank=1, world_size=2), {"sampler": SamplerName.STOKER_SHUFFLE}),
+    (
+        GroupShuffleSampler(6_001, 16, reservoir=64, seed=3, rank=1, world_size=2),
+        {"sampler": SamplerName.STOKER_GROUP_SHUFFLE, "group": 16, "reservoir": 64},
+    ),
+    (
+        QualityRatioSampler(6_000, 0.7, seed=3, rank=1, world_size=2),
+        {"sampler": SamplerName.STOKER_QUALITY_RATIO, "ratio": Fraction(7, 10)},
+    ),
 )
 def test_they_are_followed_from_epoch_to_epoch(sampler: EpochSampler, changed: dict[str, Any]) -> None:
     plan = SamplingPlan(seed=3, ranks=2, rank=1, epochs=9, start=EpochStart(2), **changed)

@@ -12,6 +12,7 @@ from stoker_orders.loading import Loading
 from stoker_orders.predictors.samplers import SamplerName
 from stoker_orders.sample_map import FileMap, ListedFile, RecordMap
 from stoker_orders.sampling_plan import SamplingPlan
+from tests.support.cases import cases
 
 FILES = 20_000
 FIRST = 7  # the number of the first file
@@ -181,9 +182,7 @@ def test_another_world_size_is_found_by_what_is_read() -> None:
     assert (follower.state, follower.loading.ranks, follower.loading.here) == (OrderState.KNOWN, 3, (2,))
 
 
-@pytest.mark.parametrize(
-    ("ranks", "here", "now", "now_here"), [(4, (0, 1), 3, (0, 2)), (8, (2, 3, 6, 7), 6, (0, 1, 4, 5))]
-)
+@cases("ranks, here, now, now_here", (4, (0, 1), 3, (0, 2)), (8, (2, 3, 6, 7), 6, (0, 1, 4, 5)))
 def test_another_world_size_is_found_where_several_pods_are_on_the_node(
     ranks: int, here: tuple[int, ...], now: int, now_here: tuple[int, ...]
 ) -> None:
@@ -202,14 +201,15 @@ def test_fewer_pods_of_eight_ranks_are_found() -> None:
     assert (follower.state, follower.loading.ranks, follower.loading.here[0]) == (OrderState.KNOWN, 96, 16)
 
 
-def test_a_sample_of_the_reads_is_enough() -> None:
+@cases("seed, state", enough_to_know_the_order=(3, OrderState.KNOWN), makes_no_other_agree=(4_000, OrderState.WRONG))
+def test_a_sample_of_the_reads_tells_the_order(seed: int, state: OrderState) -> None:
     follower = OrderFollower(order(plan()))
-    reads = reading(follower.order, 0)
+    reads = reading(order(plan(seed=seed)), 0)
     for start in range(0, len(reads), 1_000):
         while (wanted := follower.wanted) is not None:
             follower.give(follower.order.epoch(wanted))
         follower.saw(reads[start : start + 100], unseen=900)
-    assert (follower.state, follower.agreement) == (OrderState.KNOWN, 100)
+    assert (follower.state, follower.agreement == 100) == (state, state is OrderState.KNOWN)
 
 
 def test_files_that_are_no_samples_do_not_count() -> None:
@@ -295,16 +295,6 @@ def test_of_a_short_epoch_too_another_order_is_wrong() -> None:
     assert follower.state is OrderState.WRONG
 
 
-def test_reads_that_nobody_saw_do_not_make_another_order_agree() -> None:
-    follower, other = OrderFollower(order(plan())), order(plan(seed=4_000))
-    reads = reading(other, 0)
-    for start in range(0, len(reads), 1_000):
-        while (wanted := follower.wanted) is not None:
-            follower.give(follower.order.epoch(wanted))
-        follower.saw(reads[start : start + 100], unseen=900)
-    assert follower.state is OrderState.WRONG
-
-
 def test_samples_in_one_large_file_are_followed_by_where_is_read() -> None:
     records = RecordMap(ListedFile(9, b"all.bin", 16 + 100 * 5_000), record=100, header=16)
     follower = OrderFollower(JobOrder(plan(loaders=0), records, (0,)))
@@ -334,18 +324,12 @@ def test_a_place_that_is_known_by_other_means_is_where_reads_are_looked_for() ->
     assert (follower.agreement, follower.found_again) == (100, 0)
 
 
-def test_a_place_in_another_epoch_is_left_alone() -> None:
+@cases("place, error", of_another_epoch=(FILES + 100.0, 10.0), too_rough_to_tell_orders_apart=(10_000.0, 6_000.0))
+def test_a_place_that_says_little_is_left_alone(place: float, error: float) -> None:
     follower = OrderFollower(order(plan()))
     follower.give(follower.order.epoch(0))
-    follower.reckon(follower.loading.steps + 100.0, 10.0)
-    assert follower.step == 0
-
-
-def test_a_place_that_is_known_too_roughly_to_tell_orders_apart_is_left_alone() -> None:
-    follower = OrderFollower(order(plan()))
-    follower.give(follower.order.epoch(0))
-    follower.reckon(10_000.0, 6_000.0)
-    assert follower.step == 0
+    follower.reckon(place, error)
+    assert (follower.loading.steps, follower.step) == (FILES, 0)
 
 
 def test_a_short_epoch_ends_where_its_readers_are_known_by_other_means_to_be_in_the_next() -> None:
@@ -363,6 +347,6 @@ def test_a_short_epoch_ends_where_its_readers_are_known_by_other_means_to_be_in_
 def test_no_more_is_surely_read_than_loaders_have_read_who_are_at_the_same_place_or_read_in_turn(
     batch: int, loaders: int, step: int
 ) -> None:
-    loading = Loading(10_000, 1, (0,), batch=batch, loaders=loaders)
+    loading = Loading(2_500, 1, (0,), batch=batch, loaders=loaders)
     order = list(loading.indices(0))
     assert 0 <= loading.surely_read(step) <= min(step, order.index(step))

@@ -6,6 +6,7 @@ import pytest
 from stoker_orders.sample_index import NoSamplesError
 from stoker_orders.sample_map import ListedFile, SamplePiece, make_map
 from stoker_orders.sampling_plan import SampleFiles, SampleLayout
+from tests.support.cases import cases
 
 
 def listed(*paths: str, size: int = 10) -> list[ListedFile]:
@@ -79,9 +80,7 @@ def test_records_are_found_by_where_they_lie() -> None:
     assert [found.sample(5, 316), found.sample(5, 415), found.sample(5, 3), found.sample(6, 316)] == [3, 3, None, None]
 
 
-@pytest.mark.parametrize(
-    "index", [b"a 0.tar 3\nb.tar\t2\r\n\nother.tar 9\n", b'{"a 0.tar": 3, "b.tar": 2, "other.tar": 9}']
-)
+@cases("index", b"a 0.tar 3\nb.tar\t2\r\n\nother.tar 9\n", b'{"a 0.tar": 3, "b.tar": 2, "other.tar": 9}')
 @pytest.mark.parametrize("path", ["train/*.tar", ""])
 def test_an_index_says_how_many_samples_each_shard_has(index: bytes, path: str) -> None:
     files = listed("train/a 0.tar", "train/b.tar", "train/sizes", "val/c.tar")
@@ -115,39 +114,35 @@ def test_what_lies_between_the_records_of_an_index_is_none() -> None:
     assert [found.sample(5, at) for at in (9, 10, 19, 20, 30)] == [0, None, None, 1, None]
 
 
-@pytest.mark.parametrize(
-    ("layout", "index", "sentence"),
-    [
-        (SampleLayout.SHARDS, b"s.bin\n", "line 1 of the index 'i' is 's.bin': write the name of a shard"),
-        (SampleLayout.SHARDS, b"s.bin -3\n", "line 1 of the index 'i' is 's.bin -3'"),
-        (SampleLayout.SHARDS, b'{"s.bin": "3"}', "the index 'i' has no count for 's.bin'"),
-        (SampleLayout.SHARDS, b'{"s.bin": 3', "the index 'i' starts like JSON but is invalid"),
-        (SampleLayout.SHARDS, b"s.bin %d" % 2**65, "line 1 of the index 'i'"),
-        (SampleLayout.SHARDS, b'{"s.bin": %d}' % 2**65, "has no count for 's.bin'"),
-        (SampleLayout.RECORDS, b"9" * 5000, "line 1 of the index 'i'"),
-        (SampleLayout.SHARDS, b"s.bin 0", "no sample is found at 's.bin'"),
-        (SampleLayout.RECORDS, b"", "no sample is found at 's.bin'"),
-        (SampleLayout.RECORDS, b"0\n\n7 3\n", "line 3 of the index 'i' is '7 3': write OFFSET, or OFFSET LENGTH"),
-        (SampleLayout.RECORDS, b"0 3\n7\n", "line 2 of the index 'i' is '7': write OFFSET, or OFFSET LENGTH"),
-        (SampleLayout.RECORDS, b"0 1 2\n", "line 1 of the index 'i'"),
-        (SampleLayout.RECORDS, b"\xff\n", "line 1 of the index 'i'"),
-        (SampleLayout.RECORDS, b"5\n5\n", "line 2 of the index 'i' is '5': records follow one another within 10"),
-        (SampleLayout.RECORDS, b"10\n", "records follow one another within 10 bytes"),
-        (SampleLayout.RECORDS, b"5 6\n", "records follow one another within 10 bytes"),
-    ],
+@cases(
+    "layout, index, sentence",
+    (SampleLayout.SHARDS, b"s.bin\n", "line 1 of the index 'i' is 's.bin': write the name of a shard"),
+    (SampleLayout.SHARDS, b"s.bin -3\n", "line 1 of the index 'i' is 's.bin -3'"),
+    (SampleLayout.SHARDS, b'{"s.bin": "3"}', "the index 'i' has no count for 's.bin'"),
+    (SampleLayout.SHARDS, b'{"s.bin": 3', "the index 'i' starts like JSON but is invalid"),
+    (SampleLayout.SHARDS, b"s.bin %d" % 2**65, "line 1 of the index 'i'"),
+    (SampleLayout.SHARDS, b'{"s.bin": %d}' % 2**65, "has no count for 's.bin'"),
+    (SampleLayout.RECORDS, b"9" * 5000, "line 1 of the index 'i'"),
+    (SampleLayout.SHARDS, b"s.bin 0", "no sample is found at 's.bin'"),
+    (SampleLayout.RECORDS, b"", "no sample is found at 's.bin'"),
+    (SampleLayout.RECORDS, b"0\n\n7 3\n", "line 3 of the index 'i' is '7 3': write OFFSET, or OFFSET LENGTH"),
+    (SampleLayout.RECORDS, b"0 3\n7\n", "line 2 of the index 'i' is '7': write OFFSET, or OFFSET LENGTH"),
+    (SampleLayout.RECORDS, b"0 1 2\n", "line 1 of the index 'i'"),
+    (SampleLayout.RECORDS, b"\xff\n", "line 1 of the index 'i'"),
+    (SampleLayout.RECORDS, b"5\n5\n", "line 2 of the index 'i' is '5': records follow one another within 10"),
+    (SampleLayout.RECORDS, b"10\n", "records follow one another within 10 bytes"),
+    (SampleLayout.RECORDS, b"5 6\n", "records follow one another within 10 bytes"),
 )
 def test_an_index_that_says_nothing_is_told_with_its_line(layout: SampleLayout, index: bytes, sentence: str) -> None:
     with pytest.raises(NoSamplesError, match=sentence):
         make_map(SampleFiles(layout, "s.bin", index="i"), listed("s.bin"), index)
 
 
-@pytest.mark.parametrize(
-    ("said", "sentence"),
-    [
-        (SampleFiles(path="none"), "no sample is found at 'none'"),
-        (SampleFiles(SampleLayout.RECORDS, "none.bin", record_bytes=4), "has no file 'none.bin'"),
-        (SampleFiles(SampleLayout.SHARDS, "[", per_shard=4), "the pattern '\\[' is wrong"),
-    ],
+@cases(
+    "said, sentence",
+    (SampleFiles(path="none"), "no sample is found at 'none'"),
+    (SampleFiles(SampleLayout.RECORDS, "none.bin", record_bytes=4), "has no file 'none.bin'"),
+    (SampleFiles(SampleLayout.SHARDS, "[", per_shard=4), "the pattern '\\[' is wrong"),
 )
 def test_what_does_not_fit_the_dataset_is_told(said: SampleFiles, sentence: str) -> None:
     with pytest.raises(NoSamplesError, match=sentence):

@@ -14,6 +14,7 @@ from stoker_plugins.asking import ask
 from stoker_plugins.discovery import InstalledPlugin, PluginKind, installed_plugins
 from stoker_plugins.order_questions import EpochQuestion
 from stoker_tuning.frameworks.answers import MOST_PLUGINS, PluginRefusedError
+from tests.support.cases import cases
 
 ASKED = OrderQuestion(100, seed=3, ranks=4, batch=2, parameters=(("deal", "turns"),))
 Asked = Callable[..., "array[int]"]
@@ -42,21 +43,19 @@ def test_a_plug_in_gets_the_sampling_of_the_job(asked: Asked) -> None:
     assert list(asked(body)) == list(range(99, -1, -1))
 
 
-@pytest.mark.parametrize(
-    ("body", "sentence"),
-    [
-        ("def order(self, asked): raise KeyError('x')", "it failed: KeyError"),
-        ("def order(self, asked): return [100]", "its order has sample 100 of 100, which begin at 0"),
-        ("def order(self, asked): return [-1]", "it failed: OverflowError"),
-        ("def order(self, asked): return ['1']", "it failed: TypeError"),
-        ("def order(self, asked): return []", "its order has no samples"),
-        ("def order(self, asked): return [0] * 10", "its order has 9 samples that came before, and 8 may"),
-        ("def order(self, asked): return (0 for _ in range(10**12))", "more than the 108 samples"),
-        ("def order(self, asked): import os; os._exit(0)", "its process ended without an answer"),
-        ("def order(self, asked): return bytearray(10**9)", "it failed: MemoryError"),
-        ("order = None", "it failed: TypeError"),
-        ("name = 'even'\ndef order(self, asked): return range(100)", "it calls itself even, and its entry point odd"),
-    ],
+@cases(
+    "body, sentence",
+    ("def order(self, asked): raise KeyError('x')", "it failed: KeyError"),
+    ("def order(self, asked): return [100]", "its order has sample 100 of 100, which begin at 0"),
+    ("def order(self, asked): return [-1]", "it failed: OverflowError"),
+    ("def order(self, asked): return ['1']", "it failed: TypeError"),
+    ("def order(self, asked): return []", "its order has no samples"),
+    ("def order(self, asked): return [0] * 10", "its order has 9 samples that came before, and 8 may"),
+    ("def order(self, asked): return (0 for _ in range(10**12))", "more than the 108 samples"),
+    ("def order(self, asked): import os; os._exit(0)", "its process ended without an answer"),
+    ("def order(self, asked): return bytearray(10**9)", "it failed: MemoryError"),
+    ("order = None", "it failed: TypeError"),
+    ("name = 'even'\ndef order(self, asked): return range(100)", "it calls itself even, and its entry point odd"),
 )
 def test_one_that_is_wrong_is_left_out_with_a_sentence(asked: Asked, body: str, sentence: str) -> None:
     with pytest.raises(PluginRefusedError) as refused:

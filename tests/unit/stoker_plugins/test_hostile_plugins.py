@@ -12,6 +12,7 @@ from stoker_plugins.discovery import InstalledPlugin, installed_plugins
 from stoker_plugins.framework_question import FileHead, FrameworkQuestion
 from stoker_tuning.documents.plugin_documents import plugin_document
 from stoker_tuning.frameworks.answers import MOST_PLUGINS, PluginAnswer, PluginRefusedError
+from tests.support.cases import cases
 
 ASKED = FrameworkQuestion((FileHead("a.bin", b"head"),))
 Asked = Callable[..., PluginAnswer]
@@ -43,25 +44,23 @@ def test_a_good_one_is_believed(asked: Asked) -> None:
     assert (answer.name, answer.confidences, answer.rules) == ("odd", (0.5,), ())
 
 
-@pytest.mark.parametrize(
-    ("body", "sentence"),
-    [
-        ("def detect(self, path, head): raise KeyError('x')", "it failed: KeyError"),
-        ("def detect(self, path, head): return 7", "its confidence is 7, and must be a number from 0 to 1"),
-        ("def detect(self, path, head): return True", "its confidence is True"),
-        ("def detect(self, path, head): return float('nan')", "its confidence is nan"),
-        ("def detect(self, path, head): return 'sure'", "its confidence is sure"),
-        ("def hints(self, context): return {'memory': 1}", "there is no hint memory"),
-        ("def hints(self, context): return {'batch_size': -1}", "its batch_size is -1"),
-        ("def hints(self, context): return [1]", "its hints are no names"),
-        ("name = 'pytorch'", "it calls itself pytorch, and its entry point odd"),
-        ("def default_rules(self): return ({} for _ in range(10**9))", "it has more than 64 rules"),
-        ("def default_rules(self): return None", "it failed: TypeError"),
-        ("def default_templates(self): return [{'id': 'x' * 10**6}]", "its answer is larger than 256 KiB"),
-        ("def default_rules(self): return [bytearray(8 << 30)]", "it failed: MemoryError"),
-        ("def detect(self, path, head): raise SystemExit(0)", "its process ended without an answer"),
-        ("def detect(self, path, head): import os; os.abort()", "its process ended without an answer"),
-    ],
+@cases(
+    "body, sentence",
+    ("def detect(self, path, head): raise KeyError('x')", "it failed: KeyError"),
+    ("def detect(self, path, head): return 7", "its confidence is 7, and must be a number from 0 to 1"),
+    ("def detect(self, path, head): return True", "its confidence is True"),
+    ("def detect(self, path, head): return float('nan')", "its confidence is nan"),
+    ("def detect(self, path, head): return 'sure'", "its confidence is sure"),
+    ("def hints(self, context): return {'memory': 1}", "there is no hint memory"),
+    ("def hints(self, context): return {'batch_size': -1}", "its batch_size is -1"),
+    ("def hints(self, context): return [1]", "its hints are no names"),
+    ("name = 'pytorch'", "it calls itself pytorch, and its entry point odd"),
+    ("def default_rules(self): return ({} for _ in range(10**9))", "it has more than 64 rules"),
+    ("def default_rules(self): return None", "it failed: TypeError"),
+    ("def default_templates(self): return [{'id': 'x' * 10**6}]", "its answer is larger than 256 KiB"),
+    ("def default_rules(self): return [bytearray(8 << 30)]", "it failed: MemoryError"),
+    ("def detect(self, path, head): raise SystemExit(0)", "its process ended without an answer"),
+    ("def detect(self, path, head): import os; os.abort()", "its process ended without an answer"),
 )
 def test_one_that_raises_or_lies_is_left_out(asked: Asked, body: str, sentence: str) -> None:
     with pytest.raises(PluginRefusedError) as refused:
@@ -113,9 +112,7 @@ def entry_points(site: Path, number: int, name: str) -> None:
     (folder / "entry_points.txt").write_text(f"[stoker.frameworks]\n{name} = nowhere:Plugin{number}\n")
 
 
-@pytest.mark.parametrize(
-    ("name", "refused"), [("pytorch", "another plug-in has its name"), ("No Name", "its name must be")]
-)
+@cases("name, refused", ("pytorch", "another plug-in has its name"), ("No Name", "its name must be"))
 def test_a_plug_in_takes_no_name_that_is_taken_or_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, refused: str
 ) -> None:

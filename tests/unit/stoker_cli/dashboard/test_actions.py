@@ -2,10 +2,9 @@
 
 from typing import Any
 
-import pytest
-
 from stoker_api import names
 from stoker_kube.resources import DATASETS, PODS
+from tests.support.cases import cases
 from tests.unit.stoker_cli.dashboard.users import Browser, cluster, held
 
 
@@ -13,10 +12,7 @@ def stored(browser: Browser) -> dict[str, Any]:
     return next(item for item in browser.kube.objects(DATASETS) if item["metadata"]["name"] == "imagenet")
 
 
-@pytest.mark.parametrize(
-    ("action", "annotation"),
-    [("warm", names.ANNOTATION_WARM_REQUESTED), ("refresh", names.ANNOTATION_REFRESH_REQUESTED)],
-)
+@cases("action, annotation", ("warm", names.ANNOTATION_WARM_REQUESTED), ("refresh", names.ANNOTATION_REFRESH_REQUESTED))
 def test_a_request_is_an_annotation_with_the_time(action: str, annotation: str) -> None:
     browser = Browser(cluster()).sign_in()
     assert browser.post(f"/datasets/vision/imagenet/{action}").status_code == 200
@@ -52,9 +48,7 @@ def test_a_job_releases_its_held_pods() -> None:
     assert "Released worker-0" in browser.post("/jobs/vision/ddp/release").text
 
 
-@pytest.mark.parametrize(
-    "path", ["/datasets/vision/none/pause", "/datasets/vision/imagenet/destroy", "/pods/vision/x/release"]
-)
+@cases("path", "/datasets/vision/none/pause", "/datasets/vision/imagenet/destroy", "/pods/vision/x/release")
 def test_what_does_not_exist_is_not_found(path: str) -> None:
     assert Browser(cluster()).sign_in().post(path).status_code == 404
 

@@ -9,6 +9,7 @@ from stoker_cli.dashboard.cluster.identity import MOST_TOKEN, namespace_of
 from stoker_cli.dashboard.cluster.sign_in import COOKIE
 from stoker_kube.errors import Forbidden, Unavailable
 from stoker_kube.resources import DATASETS
+from tests.support.cases import cases
 from tests.support.waiting import wait_until
 from tests.unit.stoker_cli.dashboard.cluster_page import READER, USERS, SharedPage, shared_page
 from tests.unit.stoker_cli.dashboard.users import dataset
@@ -27,17 +28,13 @@ def stored(page: SharedPage, name: str) -> object:
     return item["spec"].get("warm")
 
 
-@pytest.mark.parametrize(
-    ("token", "shown"), [("admin-token", {"vision", "text"}), ("reader-token", {"vision"}), ("nobody-token", set())]
-)
+@cases("token, shown", ("admin-token", {"vision", "text"}), ("reader-token", {"vision"}), ("nobody-token", set()))
 def test_a_user_sees_what_the_token_may_read(page: SharedPage, token: str, shown: set[str]) -> None:
     html = page.browser().sign_in(token).text("/datasets")
     assert {namespace for namespace in ("vision", "text") if f'href="/datasets/{namespace}/' in html} == shown
 
 
-@pytest.mark.parametrize(
-    ("token", "changed"), [("admin-token", True), ("reader-token", False), ("nobody-token", False)]
-)
+@cases("token, changed", ("admin-token", True), ("reader-token", False), ("nobody-token", False))
 def test_a_user_changes_what_the_token_may_change(page: SharedPage, token: str, changed: bool) -> None:
     answer = page.browser().sign_in(token).post(f"{IMAGENET}/pause")
     assert answer.status_code == (200 if changed else 403)
@@ -59,15 +56,13 @@ def test_the_pages_name_the_user_and_the_namespace(page: SharedPage) -> None:
     assert "namespace vision" in html
 
 
-@pytest.mark.parametrize(
-    ("user", "given", "namespace"),
-    [
-        (READER, "", "vision"),
-        (READER, "text", "text"),
-        ("alice", "", "default"),
-        ("system:serviceaccount:../x:y", "", "default"),
-        ("xsystem:serviceaccount:vision:y", "", "default"),
-    ],
+@cases(
+    "user, given, namespace",
+    (READER, "", "vision"),
+    (READER, "text", "text"),
+    ("alice", "", "default"),
+    ("system:serviceaccount:../x:y", "", "default"),
+    ("xsystem:serviceaccount:vision:y", "", "default"),
 )
 def test_the_namespace_is_the_given_one_or_that_of_the_account(user: str, given: str, namespace: str) -> None:
     assert namespace_of(user, given) == namespace
@@ -107,17 +102,15 @@ def test_no_page_has_the_token(page: SharedPage) -> None:
     assert "wrong-token" not in page.browser().submit("wrong-token").text
 
 
-@pytest.mark.parametrize(
-    ("token", "namespace", "status"),
-    [
-        ("wrong-token", "", 401),
-        ("", "", 400),
-        ("two words", "", 400),
-        ("line\r\nbreak", "", 400),
-        ("x" * (MOST_TOKEN + 1), "", 400),
-        ("x" * 100_000, "", 413),
-        ("admin-token", "../kube-system", 400),
-    ],
+@cases(
+    "token, namespace, status",
+    ("wrong-token", "", 401),
+    ("", "", 400),
+    ("two words", "", 400),
+    ("line\r\nbreak", "", 400),
+    ("x" * (MOST_TOKEN + 1), "", 400),
+    ("x" * 100_000, "", 413),
+    ("admin-token", "../kube-system", 400),
 )
 def test_a_wrong_form_starts_no_session(page: SharedPage, token: str, namespace: str, status: int) -> None:
     browser = page.browser()
@@ -126,9 +119,7 @@ def test_a_wrong_form_starts_no_session(page: SharedPage, token: str, namespace:
     assert browser.cookie == ""
 
 
-@pytest.mark.parametrize(
-    "headers", [{"origin": "https://evil.example"}, {"origin": ""}, {"sec-fetch-site": "same-site"}]
-)
+@cases("headers", {"origin": "https://evil.example"}, {"origin": ""}, {"sec-fetch-site": "same-site"})
 def test_a_foreign_page_cannot_sign_in_or_change(page: SharedPage, headers: dict[str, str]) -> None:
     assert page.browser().submit("admin-token", **headers).status_code == 403
     assert page.browser().sign_in("admin-token").post(f"{IMAGENET}/pause", **headers).status_code == 403

@@ -7,6 +7,7 @@ import pytest
 
 from stoker_kube.errors import NotFound
 from stoker_kube.resources import DATASETS, NODE_CACHES, POD_FIGURES, PODS, TRAINING_JOBS
+from tests.support.cases import cases
 from tests.unit.stoker_cli.builders import condition
 from tests.unit.stoker_cli.dashboard.users import (
     ADMIN_READS,
@@ -75,45 +76,41 @@ def words(html: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", html).split())
 
 
-@pytest.mark.parametrize(
-    ("path", "shown"),
-    [
-        ("/", "2: 1 Ready, 1 Warming"),
-        ("/", "Nodes 2, 1 ready"),
-        ("/", "Held pods 1"),
-        ("/", "TrainingJobs 1: 1 Running"),
-        ("/", "From peers instead of the origin 3.0 KiB of 4.0 KiB"),
-        ("/", "vision/imagenet Warming 100%"),
-        ("/datasets", "vision/imagenet Warming 4 100 B 25% 0/2 5 B/s 30s 2 of 4 files are on node-1"),
-        ("/datasets/vision/imagenet", "25%, 50 B of 200 B on its nodes"),
-        ("/datasets/vision/imagenet", "Older versions in use bbbbbbbbbbbb"),
-        ("/datasets/vision/imagenet", "Warm False R 2 of 4 files are on node-1"),
-        ("/datasets/vision/imagenet", "node-1 Warming 50 B 50% - - - the key was refused"),
-        ("/datasets/vision/imagenet", "From peers instead of the origin 3.0 KiB"),
-        ("/datasets/vision/imagenet", "vision/trainer node-1 Training 3"),
-        ("/nodes", "node-2 no 0 0 0 B 0 B The sidecar has not reported yet."),
-        ("/nodes/node-1", "vision/imagenet Warm 100 B 100% - - 1.0 KiB source, 3.0 KiB peers"),
-        ("/nodes", "bucket 1 of 2 3.0 KiB/s 2.0/s 2026-11-21T10:00:00Z"),
-        ("/nodes/node-1", "source, 3.0 KiB peers the key was refused"),
-        ("/nodes/node-1", "bucket yes 2.0 KiB/s 1.5/s -"),
-        ("/nodes/node-9", "There is no NodeCache node-9"),
-        ("/jobs", "vision/ddp Running 2/2 100% Training 3/90 12% 50 % warm at start, 12.0 % stalled OrderKnown"),
-        ("/jobs/vision/ddp", "TrainingJob vision/ddp: Running. So far."),
-        ("/jobs/vision/ddp", "Stall 12% (report)"),
-        ("/jobs/vision/ddp", "warm at start 50 %"),
-        ("/jobs/vision/ddp", "vision/trainer node-1"),
-        ("/pods", "imagenet Job prepare no node is warm yet"),
-        ("/pods/vision/reader", "It is held: no node is warm yet"),
-        ("/pods/vision/reader", "State Held"),
-    ],
+@cases(
+    "path, shown",
+    ("/", "2: 1 Ready, 1 Warming"),
+    ("/", "Nodes 2, 1 ready"),
+    ("/", "Held pods 1"),
+    ("/", "TrainingJobs 1: 1 Running"),
+    ("/", "From peers instead of the origin 3.0 KiB of 4.0 KiB"),
+    ("/", "vision/imagenet Warming 100%"),
+    ("/datasets", "vision/imagenet Warming 4 100 B 25% 0/2 5 B/s 30s 2 of 4 files are on node-1"),
+    ("/datasets/vision/imagenet", "25%, 50 B of 200 B on its nodes"),
+    ("/datasets/vision/imagenet", "Older versions in use bbbbbbbbbbbb"),
+    ("/datasets/vision/imagenet", "Warm False R 2 of 4 files are on node-1"),
+    ("/datasets/vision/imagenet", "node-1 Warming 50 B 50% - - - the key was refused"),
+    ("/datasets/vision/imagenet", "From peers instead of the origin 3.0 KiB"),
+    ("/datasets/vision/imagenet", "vision/trainer node-1 Training 3"),
+    ("/nodes", "node-2 no 0 0 0 B 0 B The sidecar has not reported yet."),
+    ("/nodes/node-1", "vision/imagenet Warm 100 B 100% - - 1.0 KiB source, 3.0 KiB peers"),
+    ("/nodes", "bucket 1 of 2 3.0 KiB/s 2.0/s 2026-11-21T10:00:00Z"),
+    ("/nodes/node-1", "source, 3.0 KiB peers the key was refused"),
+    ("/nodes/node-1", "bucket yes 2.0 KiB/s 1.5/s -"),
+    ("/nodes/node-9", "There is no NodeCache node-9"),
+    ("/jobs", "vision/ddp Running 2/2 100% Training 3/90 12% 50 % warm at start, 12.0 % stalled OrderKnown"),
+    ("/jobs/vision/ddp", "TrainingJob vision/ddp: Running. So far."),
+    ("/jobs/vision/ddp", "Stall 12% (report)"),
+    ("/jobs/vision/ddp", "warm at start 50 %"),
+    ("/jobs/vision/ddp", "vision/trainer node-1"),
+    ("/pods", "imagenet Job prepare no node is warm yet"),
+    ("/pods/vision/reader", "It is held: no node is warm yet"),
+    ("/pods/vision/reader", "State Held"),
 )
 def test_a_page_shows(browser: Browser, path: str, shown: str) -> None:
     assert shown in words(browser.text(path))
 
 
-@pytest.mark.parametrize(
-    ("path", "view"), [("/", "/"), ("/datasets/vision/imagenet", "/datasets"), ("/pods/vision/reader", "/pods")]
-)
+@cases("path, view", ("/", "/"), ("/datasets/vision/imagenet", "/datasets"), ("/pods/vision/reader", "/pods"))
 def test_the_navigation_marks_the_view(browser: Browser, path: str, view: str) -> None:
     assert re.findall(r'href="([^"]*)" aria-current="page"', browser.text(path)) == [view]
 

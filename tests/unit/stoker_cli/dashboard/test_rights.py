@@ -5,6 +5,7 @@ import pytest
 from stoker_api import names
 from stoker_kube.errors import NotFound, Unavailable
 from stoker_kube.resources import DATASETS, POD_FIGURES, PODS
+from tests.support.cases import cases
 from tests.unit.stoker_cli.dashboard.users import ADMIN_READS, TENANT_READS, WRITES, Browser, Rights, cluster
 
 USERS: dict[str, tuple[Rights, Rights]] = {
@@ -18,22 +19,18 @@ def browser_of(user: str) -> Browser:
     return Browser(cluster(*USERS[user])).sign_in()
 
 
-@pytest.mark.parametrize(
-    ("user", "shown"), [("administrator", {"vision", "text"}), ("editor", {"vision"}), ("stranger", set())]
-)
+@cases("user, shown", ("administrator", {"vision", "text"}), ("editor", {"vision"}), ("stranger", set()))
 def test_a_user_sees_the_datasets_of_readable_namespaces(user: str, shown: set[str]) -> None:
     html = browser_of(user).text("/datasets")
     assert {namespace for namespace in ("vision", "text") if f'href="/datasets/{namespace}/' in html} == shown
 
 
-@pytest.mark.parametrize(
-    ("user", "notice"),
-    [
-        ("editor", "Only namespace vision is shown: you may not list datasets.stoker.dev in all namespaces."),
-        ("stranger", "You may not list datasets.stoker.dev in namespace vision."),
-        ("editor", "ClusterRole stoker-node-view"),
-        ("stranger", "You may not list pods in namespace vision."),
-    ],
+@cases(
+    "user, notice",
+    ("editor", "Only namespace vision is shown: you may not list datasets.stoker.dev in all namespaces."),
+    ("stranger", "You may not list datasets.stoker.dev in namespace vision."),
+    ("editor", "ClusterRole stoker-node-view"),
+    ("stranger", "You may not list pods in namespace vision."),
 )
 def test_the_page_names_the_missing_right(user: str, notice: str) -> None:
     assert notice in browser_of(user).text("/")

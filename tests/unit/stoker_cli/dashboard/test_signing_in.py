@@ -4,6 +4,7 @@ import pytest
 
 from stoker_cli.dashboard.core.request_checks import RequestFacts, loopback_hosts, refusal
 from stoker_kube.resources import DATASETS
+from tests.support.cases import cases
 from tests.unit.stoker_cli.dashboard.users import ORIGIN, PORT, Browser, cluster
 
 PATHS = ["/", "/datasets", "/nodes", "/jobs", "/pods", "/datasets/vision/imagenet", "/events"]
@@ -74,16 +75,14 @@ def test_every_answer_has_the_security_headers(path: str) -> None:
     assert headers["referrer-policy"] == "same-origin"
 
 
-@pytest.mark.parametrize(
+@cases(
     "headers",
-    [
-        {"origin": "http://evil.example"},
-        {"origin": "null"},
-        {"origin": f"http://127.0.0.1:{PORT + 1}"},
-        {"origin": f"https://127.0.0.1:{PORT}"},
-        {"sec-fetch-site": "cross-site"},
-        {"sec-fetch-site": "same-site"},
-    ],
+    {"origin": "http://evil.example"},
+    {"origin": "null"},
+    {"origin": f"http://127.0.0.1:{PORT + 1}"},
+    {"origin": f"https://127.0.0.1:{PORT}"},
+    {"sec-fetch-site": "cross-site"},
+    {"sec-fetch-site": "same-site"},
 )
 def test_a_form_of_a_foreign_page_changes_nothing(headers: dict[str, str]) -> None:
     browser = Browser(cluster()).sign_in()

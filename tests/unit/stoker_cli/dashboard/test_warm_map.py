@@ -16,6 +16,7 @@ from stoker_cli.dashboard.core.node_table import (
 )
 from stoker_cli.dashboard.core.views import MapCell
 from stoker_cli.dashboard.core.warm_map import COLUMNS, MapRequest, warm_map
+from tests.support.cases import cases
 from tests.unit.stoker_cli.dashboard.users import dataset, node
 
 
@@ -33,31 +34,27 @@ def table(*rows: dict[str, Any] | None) -> NodeTable:
 IMAGENET = Dataset.model_validate(dataset())
 
 
-@pytest.mark.parametrize(
-    ("held", "cell"),
-    [
-        (row("Warm", 100), MapCell("100%", "w10")),
-        (row("Warming", 57), MapCell("57%", "w5")),
-        (row("Failed", 57), MapCell("failed", "failed")),
-        (row("Idle"), MapCell("0%", "w0")),
-        (row("PathsWarm", 30, warmPaths={"bytes": 30, "warmBytes": 30}), MapCell("100%", "w10")),
-        (row("Warm", 0, bytes=0), MapCell("100%", "w10")),
-        (row("NewPhase", 57), MapCell("57%", "w5")),
-        (None, MapCell("-", "none")),
-    ],
+@cases(
+    "held, cell",
+    (row("Warm", 100), MapCell("100%", "w10")),
+    (row("Warming", 57), MapCell("57%", "w5")),
+    (row("Failed", 57), MapCell("failed", "failed")),
+    (row("Idle"), MapCell("0%", "w0")),
+    (row("PathsWarm", 30, warmPaths={"bytes": 30, "warmBytes": 30}), MapCell("100%", "w10")),
+    (row("Warm", 0, bytes=0), MapCell("100%", "w10")),
+    (row("NewPhase", 57), MapCell("57%", "w5")),
+    (None, MapCell("-", "none")),
 )
 def test_a_cell_of_a_node(held: dict[str, Any] | None, cell: MapCell) -> None:
     (line,) = warm_map([IMAGENET], table(held), MapRequest()).rows
     assert line.cells == [cell]
 
 
-@pytest.mark.parametrize(
-    ("first", "cell"),
-    [
-        ("Warm", MapCell("2/2", "w10")),
-        ("Warming", MapCell("1/2", "w7")),
-        ("Failed", MapCell("1/2, 1 failed", "failed")),
-    ],
+@cases(
+    "first, cell",
+    ("Warm", MapCell("2/2", "w10")),
+    ("Warming", MapCell("1/2", "w7")),
+    ("Failed", MapCell("1/2, 1 failed", "failed")),
 )
 def test_a_cell_of_a_group_counts_warm_nodes(first: str, cell: MapCell) -> None:
     nodes = table(row(first, 100 if first == "Warm" else 50), row("Warm", 100), *[None] * (2 * COLUMNS - 2))
@@ -108,14 +105,12 @@ def test_statuses_of_datasets_name_nodes() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("number", "items", "before", "after"),
-    [
-        (1, [1, 2], "", "/x?q=a&page=2"),
-        (2, [3], "/x?q=a&page=1", ""),
-        (9, [3], "/x?q=a&page=1", ""),
-        (-1, [1, 2], "", "/x?q=a&page=2"),
-    ],
+@cases(
+    "number, items, before, after",
+    (1, [1, 2], "", "/x?q=a&page=2"),
+    (2, [3], "/x?q=a&page=1", ""),
+    (9, [3], "/x?q=a&page=1", ""),
+    (-1, [1, 2], "", "/x?q=a&page=2"),
 )
 def test_pages_of_a_table(number: int, items: list[int], before: str, after: str) -> None:
     shown, pager = page_of([1, 2, 3], number, "/x", rows=2, query={"q": "a"})

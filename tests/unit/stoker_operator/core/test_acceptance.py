@@ -7,6 +7,7 @@ import pytest
 from stoker_api.datasets.dataset import Dataset
 from stoker_operator.core.plans.admission import parse_dataset
 from stoker_operator.core.views.cluster import InvalidDataset
+from tests.support.cases import cases
 
 
 def raw(uri: str = "s3://bucket/", **meta: Any) -> dict[str, Any]:
@@ -19,15 +20,13 @@ def test_good_sources_are_accepted(uri: str) -> None:
     assert isinstance(parse_dataset(raw(uri)), Dataset)
 
 
-@pytest.mark.parametrize(
-    ("uri", "sentence"),
-    [
-        ("gs://bucket/", "source.uri gs://bucket/ is not supported: write s3://bucket/prefix/ or file:///folder"),
-        ("s3://Bad_Bucket/", "the bucket 'Bad_Bucket' in source.uri must have 3 to 63 characters"),
-        ("file://server/share", "source.uri file://server/share must have three slashes: file:///folder"),
-        ("s3://bucket/a/../b", "source.uri s3://bucket/a/../b must not contain '..'"),
-        ("s3://[bucket/", "source.uri s3://[bucket/ cannot be read"),
-    ],
+@cases(
+    "uri, sentence",
+    ("gs://bucket/", "source.uri gs://bucket/ is not supported: write s3://bucket/prefix/ or file:///folder"),
+    ("s3://Bad_Bucket/", "the bucket 'Bad_Bucket' in source.uri must have 3 to 63 characters"),
+    ("file://server/share", "source.uri file://server/share must have three slashes: file:///folder"),
+    ("s3://bucket/a/../b", "source.uri s3://bucket/a/../b must not contain '..'"),
+    ("s3://[bucket/", "source.uri s3://[bucket/ cannot be read"),
 )
 def test_bad_sources_are_refused_with_the_sentence(uri: str, sentence: str) -> None:
     found = parse_dataset(raw(uri))

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,22 +28,20 @@ def node(name: str = "node-a", **labels: str) -> NodeView:
     return NodeView(name, labels=labels)
 
 
-@pytest.mark.parametrize(
-    ("expression", "fits"),
-    [
-        (("zone", "In", "a", "b"), True),
-        (("zone", "In", "b"), False),
-        (("zone", "NotIn", "b"), True),
-        (("rack", "NotIn", "b"), True),
-        (("zone", "Exists"), True),
-        (("rack", "Exists"), False),
-        (("rack", "DoesNotExist"), True),
-        (("gpus", "Gt", "4"), True),
-        (("gpus", "Gt", "8"), False),
-        (("gpus", "Lt", "9"), True),
-        (("zone", "Gt", "4"), False),
-        (("zone", "Near", "a"), False),
-    ],
+@cases(
+    "expression, fits",
+    (("zone", "In", "a", "b"), True),
+    (("zone", "In", "b"), False),
+    (("zone", "NotIn", "b"), True),
+    (("rack", "NotIn", "b"), True),
+    (("zone", "Exists"), True),
+    (("rack", "Exists"), False),
+    (("rack", "DoesNotExist"), True),
+    (("gpus", "Gt", "4"), True),
+    (("gpus", "Gt", "8"), False),
+    (("gpus", "Lt", "9"), True),
+    (("zone", "Gt", "4"), False),
+    (("zone", "Near", "a"), False),
 )
 def test_operators_of_required_node_affinity(expression: tuple[str, ...], fits: bool) -> None:
     assert may_run(pod(affinity=required(term(*expression))), node(zone="a", gpus="8")) is fits
@@ -65,16 +62,14 @@ def test_a_pod_may_run_where_its_constraints_allow_it(asked: PodView, offered: N
     assert may_run(asked, offered) is fits
 
 
-@pytest.mark.parametrize(
-    ("toleration", "fits"),
-    [
-        ({"operator": "Exists"}, True),
-        ({"key": "gpu", "operator": "Exists"}, True),
-        ({"key": "gpu", "value": "a100"}, True),
-        ({"key": "gpu", "value": "v100"}, False),
-        ({"key": "other", "operator": "Exists"}, False),
-        ({"key": "gpu", "operator": "Exists", "effect": "NoExecute"}, False),
-    ],
+@cases(
+    "toleration, fits",
+    ({"operator": "Exists"}, True),
+    ({"key": "gpu", "operator": "Exists"}, True),
+    ({"key": "gpu", "value": "a100"}, True),
+    ({"key": "gpu", "value": "v100"}, False),
+    ({"key": "other", "operator": "Exists"}, False),
+    ({"key": "gpu", "operator": "Exists", "effect": "NoExecute"}, False),
 )
 def test_taints_need_a_toleration(toleration: dict[str, Any], fits: bool) -> None:
     assert may_run(pod(tolerations=(toleration,)), NodeView("node-a", taints=(GPU,))) is fits

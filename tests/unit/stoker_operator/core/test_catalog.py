@@ -5,6 +5,7 @@ import pytest
 from stoker_api.jobs.pod_annotations import Refusal
 from stoker_operator.core.plans.admission import parse_dataset
 from stoker_operator.core.views.catalog import CatalogEntry, catalog_entry
+from tests.support.cases import cases
 
 
 def test_a_dataset_becomes_an_entry() -> None:
@@ -42,9 +43,7 @@ def test_no_version_means_the_current_one() -> None:
     assert (VERSIONED.resolve(""), CatalogEntry("vision", "new").resolve("")) == (CURRENT, "")
 
 
-@pytest.mark.parametrize(
-    ("named", "sentence"), [("1", "has more than one version 1"), ("3d" * 6, "has no version 3d3d3d3d3d3d")]
-)
+@cases("named, sentence", ("1", "has more than one version 1"), ("3d" * 6, "has no version 3d3d3d3d3d3d"))
 def test_a_version_that_is_not_kept_is_refused_with_those_that_are(named: str, sentence: str) -> None:
     refusal = VERSIONED.resolve(named)
     assert isinstance(refusal, Refusal)

@@ -12,6 +12,7 @@ from stoker_api.meta import parse_quantity
 from stoker_api.names import Reason
 from stoker_operator.core.classes.class_limits import Limited, apply_class
 from stoker_operator.core.classes.dataset_classes import Refused, endpoint_matches
+from tests.support.cases import cases
 from tests.unit.stoker_operator.builders import WARM_REQUEST, make_class, make_dataset
 
 
@@ -75,17 +76,15 @@ def test_what_is_written_wins_over_the_defaults() -> None:
     assert (warm.priority, warm.policy, warm.bandwidth_limit) == (-3, WarmPolicy.EAGER, "1Gi")
 
 
-@pytest.mark.parametrize(
-    ("asked", "allowed", "given"),
-    [
-        (None, ["Auto", "Off"], "Auto"),
-        (None, ["Off", "Auto"], "Off"),
-        (None, ["Off"], "Off"),
-        ("Off", ["Auto", "Off"], "Off"),
-        ("Auto", ["Off", "Auto"], "Auto"),
-        ("Auto", ["Off"], "Off"),
-        ("Off", ["Auto"], "Auto"),
-    ],
+@cases(
+    "asked, allowed, given",
+    (None, ["Auto", "Off"], "Auto"),
+    (None, ["Off", "Auto"], "Off"),
+    (None, ["Off"], "Off"),
+    ("Off", ["Auto", "Off"], "Off"),
+    ("Auto", ["Off", "Auto"], "Auto"),
+    ("Auto", ["Off"], "Off"),
+    ("Off", ["Auto"], "Auto"),
 )
 def test_peers_may_be_forbidden_or_forced(asked: str | None, allowed: list[str], given: str) -> None:
     dataset = make_dataset(warm={"peers": asked} if asked else {})
@@ -138,34 +137,30 @@ def test_amazon_is_a_server_like_others() -> None:
     assert limited(dataset, make_class(endpoints=["https://s3.*.amazonaws.com"]))
 
 
-@pytest.mark.parametrize(
-    ("endpoint", "pattern", "same"),
-    [
-        ("https://minio.storage:9000", "https://minio.storage:9000/", True),
-        ("https://MINIO.storage", "https://minio.storage:443", True),
-        ("http://minio.storage", "https://minio.storage", False),
-        ("https://minio.storage:9000", "https://minio.storage", False),
-        ("https://a.storage", "https://*.storage", True),
-        ("https://a.b.storage", "https://*.storage", False),
-        ("https://minio.storage.evil.example", "https://minio.storage", False),
-        ("https://xminio.storage", "https://*minio.storage", False),
-        ("http://[fd00::1]:9000", "http://[fd00::1]:9000", True),
-    ],
+@cases(
+    "endpoint, pattern, same",
+    ("https://minio.storage:9000", "https://minio.storage:9000/", True),
+    ("https://MINIO.storage", "https://minio.storage:443", True),
+    ("http://minio.storage", "https://minio.storage", False),
+    ("https://minio.storage:9000", "https://minio.storage", False),
+    ("https://a.storage", "https://*.storage", True),
+    ("https://a.b.storage", "https://*.storage", False),
+    ("https://minio.storage.evil.example", "https://minio.storage", False),
+    ("https://xminio.storage", "https://*minio.storage", False),
+    ("http://[fd00::1]:9000", "http://[fd00::1]:9000", True),
 )
 def test_a_pattern_names_scheme_host_and_port(endpoint: str, pattern: str, same: bool) -> None:
     assert endpoint_matches(endpoint, pattern) is same
 
 
-@pytest.mark.parametrize(
+@cases(
     "uri",
-    [
-        "file:///mnt/nfs/private",
-        "file:///mnt/nfs/publicity",
-        "file:///mnt/nfs/public%2f..%2fprivate",
-        "file:///mnt/nfs/public#/../private",
-        "file:///mnt/nfs",
-        "file:////mnt/nfs/public",
-    ],
+    "file:///mnt/nfs/private",
+    "file:///mnt/nfs/publicity",
+    "file:///mnt/nfs/public%2f..%2fprivate",
+    "file:///mnt/nfs/public#/../private",
+    "file:///mnt/nfs",
+    "file:////mnt/nfs/public",
 )
 def test_a_folder_beneath_none_of_those_named_is_refused(uri: str) -> None:
     assert "spec.hostFolders" in refusal(make_dataset(source={"uri": uri}), make_class(hostFolders=["/mnt/nfs/public"]))

@@ -291,9 +291,7 @@ def test_what_its_class_cuts_is_told_and_also_when_it_is_over() -> None:
     assert find(limited_status(ClassTerms("tenants"), IMAGENET).conditions, ConditionType.LIMITED) is None
 
 
-@pytest.mark.parametrize(
-    ("reason", "phase"), [(Reason.CLASS_NOT_FOUND, Phase.PENDING), (Reason.NOT_ALLOWED_BY_CLASS, Phase.FAILED)]
-)
+@cases("reason, phase", (Reason.CLASS_NOT_FOUND, Phase.PENDING), (Reason.NOT_ALLOWED_BY_CLASS, Phase.FAILED))
 def test_a_dataset_without_its_class_is_not_accepted(reason: Reason, phase: Phase) -> None:
     dataset = make_dataset()
     found = invalid_status(InvalidDataset(dataset.metadata, "name another", dataset.status, reason), NOW)
@@ -334,9 +332,10 @@ def test_folders_that_cannot_be_listed_degrade_the_dataset() -> None:
     assert f"; 1 key cannot be a file and is left out: 1 EmptySegment; {counted}" in message(found, LISTED)
 
 
-@pytest.mark.parametrize(
-    ("listing", "shown"),
-    [("http://minio refused", "a: http://minio refused"), ("no such prefix", "listing fails: no such prefix")],
+@cases(
+    "listing, shown",
+    ("http://minio refused", "a: http://minio refused"),
+    ("no such prefix", "listing fails: no such prefix"),
 )
 def test_a_problem_that_a_node_and_its_listing_have_is_said_once(listing: str, shown: str) -> None:
     dataset = make_dataset()

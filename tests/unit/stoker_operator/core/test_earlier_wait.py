@@ -1,6 +1,5 @@
 """The time that a job waited for data in a queue counts toward the maxWait of its pods."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,17 +26,15 @@ def test_a_pod_has_waited_since_its_job_began_to(since: float, until: float, wai
     assert waited_from(format_earlier_wait(since, until), MADE) == waited
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        "",
-        "/",
-        "soon",
-        "1970-01-01T02:46:39Z",
-        "1970-01-01T02:46:39Z/",
-        "/1970-01-01T02:46:39Z",
-        "0001-01-01T00:00:00/x",
-    ],
+    "",
+    "/",
+    "soon",
+    "1970-01-01T02:46:39Z",
+    "1970-01-01T02:46:39Z/",
+    "/1970-01-01T02:46:39Z",
+    "0001-01-01T00:00:00/x",
 )
 def test_what_is_no_wait_says_nothing(text: str) -> None:
     assert (waited_from(text, MADE), length_of(text, 0.0)) == (0.0, 0.0)

@@ -6,6 +6,7 @@ from stoker_api.jobs.pod_figures import PodFigures
 from stoker_api.meta import ObjectMeta
 from stoker_api.node_caches.node_workload import NodeWorkload
 from stoker_operator.core.pod_figures.figures_api import Asked, ProxyTrust, asked, discovery, proxy_trust, table
+from tests.support.cases import cases
 from tests.support.present import present
 
 BASE = "/apis/figures.stoker.dev/v1alpha1"
@@ -53,14 +54,12 @@ def certificate(name: str) -> dict[str, object]:
     return {"subject": ((("commonName", name),),)}
 
 
-@pytest.mark.parametrize(
-    ("names", "shown", "is_proxy"),
-    [
-        ('["front-proxy-client"]', certificate("front-proxy-client"), True),
-        ('["front-proxy-client"]', certificate("somebody"), False),
-        ("[]", certificate("anybody"), True),
-        ("[]", None, False),
-    ],
+@cases(
+    "names, shown, is_proxy",
+    ('["front-proxy-client"]', certificate("front-proxy-client"), True),
+    ('["front-proxy-client"]', certificate("somebody"), False),
+    ("[]", certificate("anybody"), True),
+    ("[]", None, False),
 )
 def test_the_proxy_is_known_by_its_certificate(names: str, shown: dict[str, object] | None, is_proxy: bool) -> None:
     known = present(trust(names))

@@ -51,9 +51,7 @@ def test_a_pod_that_prefers_it_must_go_to_a_warm_node_while_there_is_one_to_spar
 
 
 @pytest.mark.parametrize("mode", ["Prefer", "Require"])
-@pytest.mark.parametrize(
-    ("fields", "word"), [({"unweighed": ("its host ports",)}, "its host ports"), ({"claims": ("scratch",)}, "volumes")]
-)
+@cases("fields, word", ({"unweighed": ("its host ports",)}, "its host ports"), ({"claims": ("scratch",)}, "volumes"))
 def test_rules_that_are_not_looked_at_leave_the_scheduler_a_way_out(
     fields: dict[str, Any], word: str, mode: str
 ) -> None:
@@ -244,10 +242,11 @@ def test_the_older_pod_goes_first() -> None:
     assert [one.pod.name for one in decide_releases(view, NOW).releases] == ["old"]
 
 
-@pytest.mark.parametrize(
+@cases(
     "unusable",
-    [{"ready": False}, {"schedulable": False}, {"labels": {"zone": "x"}}],
-    ids=["not ready", "cordoned", "not selected by the pod"],
+    not_ready={"ready": False},
+    cordoned={"schedulable": False},
+    not_selected_by_the_pod={"labels": {"zone": "x"}},
 )
 def test_a_warm_node_that_the_pod_cannot_use_does_not_count(unusable: dict[str, Any]) -> None:
     pod = held(node_selector={"zone": "a"})
@@ -260,13 +259,11 @@ def test_a_pod_whose_dataset_no_longer_holds_goes_as_it_is() -> None:
     assert (release.mode, release.affinity) == (SchedulingMode.NONE, None)
 
 
-@pytest.mark.parametrize(
-    ("fields", "reason"),
-    [
-        ({"datasets": "gone:/data"}, Reason.DATASET_NOT_FOUND),
-        ({"namespace": "other", "datasets": "vision/imagenet:/data"}, Reason.ACCESS_NOT_GRANTED),
-        ({"datasets": "imagenet:data"}, Reason.INVALID_SPEC),
-    ],
+@cases(
+    "fields, reason",
+    ({"datasets": "gone:/data"}, Reason.DATASET_NOT_FOUND),
+    ({"namespace": "other", "datasets": "vision/imagenet:/data"}, Reason.ACCESS_NOT_GRANTED),
+    ({"datasets": "imagenet:data"}, Reason.INVALID_SPEC),
 )
 def test_what_the_user_must_put_right_holds_the_pod(fields: dict[str, Any], reason: Reason) -> None:
     assert (

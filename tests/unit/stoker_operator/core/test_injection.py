@@ -169,25 +169,23 @@ def with_mount(**mount: Any) -> dict[str, Any]:
     return make_pod(containers=[{"name": "main", "volumeMounts": [{"name": "v"} | mount]}])
 
 
-@pytest.mark.parametrize(
-    ("pod", "part"),
-    [
-        (
-            make_pod("imagnet:/data"),
-            "Dataset vision/imagnet does not exist: create it, or see `kubectl get datasets -n",
-        ),
-        (make_pod("team-b/cocos:/data"), "kubectl get datasets -n team-b"),
-        (make_pod("team-c/secret:/data"), 'add "vision" to its spec.access.namespaces'),
-        (make_pod("leaving:/data"), "is being deleted"),
-        (make_pod("imagenet:data"), "'imagenet:data'"),
-        (make_pod("imagenet:/data, team-b/coco:/data"), "both have the mount path /data"),
-        (with_mount(mountPath="/data"), "the volume 'v' is mounted there already"),
-        (with_mount(mountPath="/data/"), "the volume 'v' is mounted there already"),
-        (with_mount(mountPath="/data/scratch"), "mounted inside it at /data/scratch"),
-        (annotate(make_pod(), containers="trainer"), "'trainer'"),
-        (annotate(make_pod(), containers=" "), "is empty: its containers are main"),
-        (annotate(make_pod(), scheduling="Never"), "'Never'"),
-    ],
+@cases(
+    "pod, part",
+    (
+        make_pod("imagnet:/data"),
+        "Dataset vision/imagnet does not exist: create it, or see `kubectl get datasets -n",
+    ),
+    (make_pod("team-b/cocos:/data"), "kubectl get datasets -n team-b"),
+    (make_pod("team-c/secret:/data"), 'add "vision" to its spec.access.namespaces'),
+    (make_pod("leaving:/data"), "is being deleted"),
+    (make_pod("imagenet:data"), "'imagenet:data'"),
+    (make_pod("imagenet:/data, team-b/coco:/data"), "both have the mount path /data"),
+    (with_mount(mountPath="/data"), "the volume 'v' is mounted there already"),
+    (with_mount(mountPath="/data/"), "the volume 'v' is mounted there already"),
+    (with_mount(mountPath="/data/scratch"), "mounted inside it at /data/scratch"),
+    (annotate(make_pod(), containers="trainer"), "'trainer'"),
+    (annotate(make_pod(), containers=" "), "is empty: its containers are main"),
+    (annotate(make_pod(), scheduling="Never"), "'Never'"),
 )
 def test_what_cannot_work_is_refused_with_a_sentence(pod: dict[str, Any], part: str) -> None:
     assert part in refused(pod)
@@ -265,9 +263,7 @@ def volume_attributes(pod: dict[str, Any]) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("datasets", "version"), [("imagenet:/data", V2), (f"imagenet@{V1[:12]}:/data", V1), (f"imagenet@{V2}:/data", V2)]
-)
+@cases("datasets, version", ("imagenet:/data", V2), (f"imagenet@{V1[:12]}:/data", V1), (f"imagenet@{V2}:/data", V2))
 def test_a_pods_volume_names_the_version_of_its_making(datasets: str, version: str) -> None:
     assert volume_attributes(injected(make_pod(datasets)))["version"] == version
 
@@ -315,16 +311,14 @@ def test_a_pod_that_hints_at_nothing_has_no_other_attributes() -> None:
     assert set(volume_attributes(injected(make_pod()))) == {"dataset", "datasetNamespace", "version"}
 
 
-@pytest.mark.parametrize(
-    ("gang", "size", "sentence"),
-    [
-        ("resnet-1", None, "has the label stoker.dev/gang and not its size"),
-        ("resnet-1", "four", "stoker.dev/gang-size is 'four', and it must be a whole number, 1 or more"),
-        ("resnet-1", "0", "must be a whole number"),
-        ("resnet-1", "-2", "must be a whole number"),
-        ("resnet-1", "", "must be a whole number"),
-        ("", "4", "stoker.dev/gang-size and no gang"),
-    ],
+@cases(
+    "gang, size, sentence",
+    ("resnet-1", None, "has the label stoker.dev/gang and not its size"),
+    ("resnet-1", "four", "stoker.dev/gang-size is 'four', and it must be a whole number, 1 or more"),
+    ("resnet-1", "0", "must be a whole number"),
+    ("resnet-1", "-2", "must be a whole number"),
+    ("resnet-1", "", "must be a whole number"),
+    ("", "4", "stoker.dev/gang-size and no gang"),
 )
 def test_a_gang_that_would_be_none_is_refused(gang: str, size: str | None, sentence: str) -> None:
     said = refused(in_gang(gang, size))

@@ -19,6 +19,7 @@ from stoker_operator.core.jobs.job_goodput import GRACE
 from stoker_operator.core.jobs.job_status import refused_status, roll_up_job, unwritten_status
 from stoker_operator.core.jobs.job_transitions import job_announcements
 from stoker_operator.core.views.cluster import ClusterView, Owner, PodView
+from tests.support.cases import cases
 from tests.unit.stoker_operator.builders import condition
 from tests.unit.stoker_operator.clusters import dataset, holding
 from tests.unit.stoker_operator.training import ended, job_of, released, training_job
@@ -183,12 +184,10 @@ def order(status: TrainingJobStatus) -> tuple[str, str]:
     return found.reason, found.message
 
 
-@pytest.mark.parametrize(
-    ("fields", "reason"),
-    [
-        ({"order": "Known", "order_agreement": 100}, "OrderKnown"),
-        ({"order": "Wrong", "order_message": "read 1 was 0070.jpg, where 0115.jpg was about due"}, "OrderWrong"),
-    ],
+@cases(
+    "fields, reason",
+    ({"order": "Known", "order_agreement": 100}, "OrderKnown"),
+    ({"order": "Wrong", "order_message": "read 1 was 0070.jpg, where 0115.jpg was about due"}, "OrderWrong"),
 )
 def test_the_order_stays_as_it_was_last_seen(fields: dict[str, Any], reason: str) -> None:
     job = WatchedJob(sampling=SAMPLING)

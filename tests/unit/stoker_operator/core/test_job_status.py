@@ -35,31 +35,29 @@ def followed(first: JobFacts, later: JobFacts) -> tuple[TrainingJobStatus, Train
     return before, roll_up_job(TRAINING.model_copy(update={"status": before}), later, NOW + 60)
 
 
-@pytest.mark.parametrize(
-    ("training", "what", "phase"),
-    [
-        (TRAINING, JobFacts(None), JobPhase.PENDING),
-        (TRAINING, JobFacts(None, problem=MISSING), JobPhase.WAITING_FOR_DATA),
-        (TRAINING, JobFacts(None, problem=Unmet(Reason.NAME_TAKEN, "x")), JobPhase.PENDING),
-        (TRAINING, facts(), JobPhase.PENDING),
-        (TRAINING, facts(worker(0), worker(1), active=2), JobPhase.WAITING_FOR_DATA),
-        (TRAINING, facts(released(0), released(1), active=2), JobPhase.STARTING),
-        (TRAINING, facts(released(0), released(1), active=2, ready=2), JobPhase.RUNNING),
-        (TRAINING, facts(released(0), released(1), active=1, ready=1, succeeded=1), JobPhase.RUNNING),
-        (TRAINING, facts(released(0), worker(1), active=2, ready=1), JobPhase.STARTING),
-        (RUNNING, facts(released(0), worker(1), active=2, ready=1), JobPhase.RUNNING),
-        (RUNNING, facts(released(0, phase="Pending"), released(1, phase="Pending"), active=2), JobPhase.STARTING),
-        (RUNNING, facts(released(0), released(1), active=2), JobPhase.RUNNING),
-        (RUNNING, facts(released(0, phase="Succeeded"), released(1), active=2), JobPhase.RUNNING),
-        (RUNNING, facts(released(0), released(1), succeeded=1, uncountedTerminatedPods=LAST), JobPhase.RUNNING),
-        (RUNNING, facts(released(0), released(1), succeeded=2), JobPhase.RUNNING),
-        (TRAINING, facts(released(0), released(1), active=1, ready=1, uncountedTerminatedPods=LAST), JobPhase.RUNNING),
-        (TRAINING, facts(released(0), released(1), succeeded=2), JobPhase.STARTING),
-        (TRAINING, facts(conditions=[ended("Complete")], succeeded=2), JobPhase.SUCCEEDED),
-        (TRAINING, facts(conditions=[ended("Failed")], failed=4), JobPhase.FAILED),
-        (training_job(suspend=True), facts(), JobPhase.SUSPENDED),
-        (TRAINING, JobFacts(job_of(TRAINING, suspend=True)), JobPhase.SUSPENDED),
-    ],
+@cases(
+    "training, what, phase",
+    (TRAINING, JobFacts(None), JobPhase.PENDING),
+    (TRAINING, JobFacts(None, problem=MISSING), JobPhase.WAITING_FOR_DATA),
+    (TRAINING, JobFacts(None, problem=Unmet(Reason.NAME_TAKEN, "x")), JobPhase.PENDING),
+    (TRAINING, facts(), JobPhase.PENDING),
+    (TRAINING, facts(worker(0), worker(1), active=2), JobPhase.WAITING_FOR_DATA),
+    (TRAINING, facts(released(0), released(1), active=2), JobPhase.STARTING),
+    (TRAINING, facts(released(0), released(1), active=2, ready=2), JobPhase.RUNNING),
+    (TRAINING, facts(released(0), released(1), active=1, ready=1, succeeded=1), JobPhase.RUNNING),
+    (TRAINING, facts(released(0), worker(1), active=2, ready=1), JobPhase.STARTING),
+    (RUNNING, facts(released(0), worker(1), active=2, ready=1), JobPhase.RUNNING),
+    (RUNNING, facts(released(0, phase="Pending"), released(1, phase="Pending"), active=2), JobPhase.STARTING),
+    (RUNNING, facts(released(0), released(1), active=2), JobPhase.RUNNING),
+    (RUNNING, facts(released(0, phase="Succeeded"), released(1), active=2), JobPhase.RUNNING),
+    (RUNNING, facts(released(0), released(1), succeeded=1, uncountedTerminatedPods=LAST), JobPhase.RUNNING),
+    (RUNNING, facts(released(0), released(1), succeeded=2), JobPhase.RUNNING),
+    (TRAINING, facts(released(0), released(1), active=1, ready=1, uncountedTerminatedPods=LAST), JobPhase.RUNNING),
+    (TRAINING, facts(released(0), released(1), succeeded=2), JobPhase.STARTING),
+    (TRAINING, facts(conditions=[ended("Complete")], succeeded=2), JobPhase.SUCCEEDED),
+    (TRAINING, facts(conditions=[ended("Failed")], failed=4), JobPhase.FAILED),
+    (training_job(suspend=True), facts(), JobPhase.SUSPENDED),
+    (TRAINING, JobFacts(job_of(TRAINING, suspend=True)), JobPhase.SUSPENDED),
 )
 def test_phases(training: TrainingJob, what: JobFacts, phase: JobPhase) -> None:
     assert roll_up_job(training, what, NOW).phase is phase
@@ -108,24 +106,20 @@ def test_each_transition_is_told_once() -> None:
     assert list(job_announcements(done, done)) == []
 
 
-@pytest.mark.parametrize(
-    ("status", "workers"),
-    [
-        ({"active": 2, "ready": 2}, "2/2"),
-        ({"active": 2, "ready": 1}, "1/2"),
-        ({"active": 1, "ready": 1, "succeeded": 1}, "2/2"),
-        ({"succeeded": 1, "uncountedTerminatedPods": LAST}, "2/2"),
-        ({"succeeded": 2, "conditions": [ended("Complete")]}, "2/2"),
-        ({"succeeded": 1, "failed": 4, "conditions": [ended("Failed")]}, "1/2"),
-    ],
+@cases(
+    "status, workers",
+    ({"active": 2, "ready": 2}, "2/2"),
+    ({"active": 2, "ready": 1}, "1/2"),
+    ({"active": 1, "ready": 1, "succeeded": 1}, "2/2"),
+    ({"succeeded": 1, "uncountedTerminatedPods": LAST}, "2/2"),
+    ({"succeeded": 2, "conditions": [ended("Complete")]}, "2/2"),
+    ({"succeeded": 1, "failed": 4, "conditions": [ended("Failed")]}, "1/2"),
 )
 def test_workers_that_succeeded_count(status: dict[str, Any], workers: str) -> None:
     assert roll_up_job(TRAINING, facts(released(0), released(1), **status), NOW).workers == workers
 
 
-@pytest.mark.parametrize(
-    ("kind", "message"), [(ConditionType.SUSPENDED, "not suspended"), (ConditionType.ACCEPTED, "the spec is accepted")]
-)
+@cases("kind, message", (ConditionType.SUSPENDED, "not suspended"), (ConditionType.ACCEPTED, "the spec is accepted"))
 def test_a_job_whose_pods_are_gated_is_not_suspended(kind: ConditionType, message: str) -> None:
     status = roll_up_job(TRAINING, facts(worker(0), worker(1), active=2), NOW)
     assert condition(status, kind).message == message

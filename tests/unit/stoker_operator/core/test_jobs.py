@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from stoker_api import names
 from stoker_api.names import Reason
 from stoker_operator.core.jobs.jobs import (
@@ -17,6 +15,7 @@ from stoker_operator.core.jobs.jobs import (
     outdated_scheduling,
 )
 from stoker_operator.core.views.cluster import ClusterView
+from tests.support.cases import cases
 from tests.support.present import present
 from tests.unit.stoker_operator.clusters import cluster, dataset
 from tests.unit.stoker_operator.training import ended, job_of, released, training_job, worker
@@ -105,40 +104,26 @@ def test_workers_that_restart_in_place_have_no_failure_policy() -> None:
 PLAIN, HELD = training_job(), training_job(suspend=True)
 
 
-@pytest.mark.parametrize(
-    ("training", "job", "step"),
-    [
-        (PLAIN, None, Step.CREATE),
-        (HELD, None, Step.CREATE),
-        (training_job(suspend=True, labels=QUEUED), None, Step.NOTHING),
-        (PLAIN, job_of(PLAIN), Step.NOTHING),
-        (HELD, job_of(PLAIN), Step.SUSPEND),
-        (HELD, job_of(HELD), Step.NOTHING),
-        (PLAIN, job_of(HELD), Step.RESUME),
-        (training_job(labels=QUEUED), job_of(training_job(labels=QUEUED), suspend=True), Step.NOTHING),
-        (training_job(labels=QUEUED, suspend=True), job_of(training_job(labels=QUEUED)), Step.DELETE),
-        (training_job(workers=3, suspend=True), job_of(HELD), Step.DELETE),
-        (training_job(workers=3), job_of(PLAIN), Step.NOTHING),
-        (PLAIN, job_of(PLAIN, conditions=[ended("Complete")]), Step.NOTHING),
-        (HELD, job_of(PLAIN, conditions=[ended("Failed")]), Step.NOTHING),
-        (training_job(status={"phase": "Succeeded"}), None, Step.NOTHING),
-    ],
-    ids=[
-        "new",
-        "new and held",
-        "held before a queue",
-        "running",
-        "to be held",
-        "held",
-        "to go on",
-        "held by its queue",
-        "to be held before a queue",
-        "changed while held",
-        "changed while running",
-        "complete",
-        "failed",
-        "its Job was cleaned away",
-    ],
+@cases(
+    "training, job, step",
+    new=(PLAIN, None, Step.CREATE),
+    new_and_held=(HELD, None, Step.CREATE),
+    held_before_a_queue=(training_job(suspend=True, labels=QUEUED), None, Step.NOTHING),
+    running=(PLAIN, job_of(PLAIN), Step.NOTHING),
+    to_be_held=(HELD, job_of(PLAIN), Step.SUSPEND),
+    held=(HELD, job_of(HELD), Step.NOTHING),
+    to_go_on=(PLAIN, job_of(HELD), Step.RESUME),
+    held_by_its_queue=(training_job(labels=QUEUED), job_of(training_job(labels=QUEUED), suspend=True), Step.NOTHING),
+    to_be_held_before_a_queue=(
+        training_job(labels=QUEUED, suspend=True),
+        job_of(training_job(labels=QUEUED)),
+        Step.DELETE,
+    ),
+    changed_while_held=(training_job(workers=3, suspend=True), job_of(HELD), Step.DELETE),
+    changed_while_running=(training_job(workers=3), job_of(PLAIN), Step.NOTHING),
+    complete=(PLAIN, job_of(PLAIN, conditions=[ended("Complete")]), Step.NOTHING),
+    failed=(HELD, job_of(PLAIN, conditions=[ended("Failed")]), Step.NOTHING),
+    its_Job_was_cleaned_away=(training_job(status={"phase": "Succeeded"}), None, Step.NOTHING),
 )
 def test_what_is_done_about_the_job(training: Any, job: Any, step: Step) -> None:
     assert next_step(training, job) is step
@@ -159,17 +144,14 @@ def test_a_missing_dataset_is_found_before_the_job_is_made() -> None:
 PREFERRED: dict[str, Any] = {"scheduling": "Prefer", "max_wait": "30m"}
 
 
-@pytest.mark.parametrize(
-    ("scheduling", "pod", "annotations"),
-    [
-        ({}, worker(0, **PREFERRED), {}),
-        ({"mode": "None"}, worker(0, **PREFERRED), {names.ANNOTATION_SCHEDULING: "None"}),
-        ({"mode": "Require"}, worker(0, **PREFERRED), {names.ANNOTATION_SCHEDULING: "Require"}),
-        ({"maxWait": "1m"}, worker(0, **PREFERRED), {names.ANNOTATION_MAX_WAIT: "1m"}),
-        ({"mode": "Require"}, worker(0, scheduling="None", max_wait="30m"), {}),
-        ({"mode": "None"}, released(0, **PREFERRED), {}),
-    ],
-    ids=["as it was", "let go", "stricter", "shorter", "released by hand", "not held"],
+@cases(
+    "scheduling, pod, annotations",
+    as_it_was=({}, worker(0, **PREFERRED), {}),
+    let_go=({"mode": "None"}, worker(0, **PREFERRED), {names.ANNOTATION_SCHEDULING: "None"}),
+    stricter=({"mode": "Require"}, worker(0, **PREFERRED), {names.ANNOTATION_SCHEDULING: "Require"}),
+    shorter=({"maxWait": "1m"}, worker(0, **PREFERRED), {names.ANNOTATION_MAX_WAIT: "1m"}),
+    released_by_hand=({"mode": "Require"}, worker(0, scheduling="None", max_wait="30m"), {}),
+    not_held=({"mode": "None"}, released(0, **PREFERRED), {}),
 )
 def test_held_workers_follow_a_changed_scheduling(scheduling: Any, pod: Any, annotations: dict[str, str]) -> None:
     assert outdated_scheduling(training_job(scheduling=scheduling), pod) == annotations

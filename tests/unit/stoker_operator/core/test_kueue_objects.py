@@ -7,6 +7,7 @@ import pytest
 from stoker_api import names
 from stoker_api.jobs.pod_annotations import Refusal
 from stoker_operator.core.kueue.kueue_objects import WarmTerms, parse_admission_check, parse_workload
+from tests.support.cases import cases
 from tests.support.present import present
 from tests.unit.stoker_operator.builders import NOW
 from tests.unit.stoker_operator.kueue import held_back, make_check, make_workload, pod_set
@@ -44,15 +45,13 @@ def test_the_pods_of_a_workload_are_read_as_they_would_be_made() -> None:
     assert one.pod.created == NOW
 
 
-@pytest.mark.parametrize(
+@cases(
     "fields",
-    [
-        {"conditions": {"Admitted": "True"}},
-        {"conditions": {"Finished": "True"}},
-        {"spec": {"active": False}},
-        {"metadata": {"deletionTimestamp": "2027-01-15T08:00:00Z"}},
-        {"status": {"admissionChecks": []}},
-    ],
+    {"conditions": {"Admitted": "True"}},
+    {"conditions": {"Finished": "True"}},
+    {"spec": {"active": False}},
+    {"metadata": {"deletionTimestamp": "2027-01-15T08:00:00Z"}},
+    {"status": {"admissionChecks": []}},
 )
 def test_a_workload_that_waits_for_no_check_is_known_by_its_identity_alone(fields: dict[str, Any]) -> None:
     workload = parse_workload(make_workload(**fields))

@@ -16,6 +16,7 @@ from stoker_operator.core.plans.listing import new_id
 from stoker_operator.core.status.dataset_transitions import dataset_announcements
 from stoker_operator.core.views.cluster import NodeView, PodView
 from stoker_operator.core.views.conditions import find
+from tests.support.cases import cases
 from tests.unit.stoker_operator.builders import (
     IMAGENET,
     NOW,
@@ -151,13 +152,9 @@ def test_what_a_quota_would_drop_stays_until_the_node_goes() -> None:
     assert roles == {"a": Role.LEAVING, "b": Role.REPLICA}
 
 
-def test_a_dataset_on_all_nodes_is_not_asked_of_one_that_is_about_to_go() -> None:
-    _, decision = three(replicas="all")
-    assert decision.plans[KEY].placement.desired == 2
-
-
-def test_a_share_is_not_a_share_of_nodes_that_are_about_to_go() -> None:
-    _, decision = three(replicas="100%")
+@cases("replicas", of_all_nodes="all", of_a_share="100%")
+def test_a_node_that_leaves_soon_is_not_counted(replicas: str) -> None:
+    _, decision = three(replicas=replicas)
     assert decision.plans[KEY].placement.desired == 2
 
 

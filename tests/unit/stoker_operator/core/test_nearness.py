@@ -1,6 +1,5 @@
 """The distance between nodes, from their labels."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,17 +19,15 @@ ZONE = "topology.kubernetes.io/zone"
 SITES = st.builds(NodeSite, st.sampled_from(["", "z1", "z2"]), st.sampled_from(["", "r1", "r2"]))
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        (("z1", "r1"), ("z1", "r1"), Distance.SAME_RACK),
-        (("z1", "r1"), ("z1", "r2"), Distance.SAME_ZONE),
-        (("z1", "r1"), ("z2", "r1"), Distance.ELSEWHERE),
-        (("z1", ""), ("z1", ""), Distance.SAME_ZONE),
-        (("", "r1"), ("", "r1"), Distance.SAME_RACK),
-        (("", ""), ("", ""), Distance.SAME_ZONE),
-        (("z1", ""), ("", ""), Distance.ELSEWHERE),
-    ],
+@cases(
+    "one, other, expected",
+    (("z1", "r1"), ("z1", "r1"), Distance.SAME_RACK),
+    (("z1", "r1"), ("z1", "r2"), Distance.SAME_ZONE),
+    (("z1", "r1"), ("z2", "r1"), Distance.ELSEWHERE),
+    (("z1", ""), ("z1", ""), Distance.SAME_ZONE),
+    (("", "r1"), ("", "r1"), Distance.SAME_RACK),
+    (("", ""), ("", ""), Distance.SAME_ZONE),
+    (("z1", ""), ("", ""), Distance.ELSEWHERE),
 )
 def test_a_rack_is_one_of_its_zone(one: tuple[str, str], other: tuple[str, str], expected: Distance) -> None:
     assert distance(NodeSite(*one), NodeSite(*other)) is expected

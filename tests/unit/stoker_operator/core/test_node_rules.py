@@ -59,27 +59,23 @@ def tainted(key: str, effect: str = "NoSchedule", **fields: Any) -> NodeView:
     return make_node("a", taints=(Taint(key, "yes", effect),), **fields)
 
 
-@pytest.mark.parametrize(
-    ("tolerations", "takes"),
-    [
-        (None, True),
-        ([], False),
-        ([{"key": "gpu", "operator": "Exists"}], True),
-        ([{"key": "gpu", "value": "yes"}], True),
-        ([{"key": "gpu", "value": "no"}], False),
-        ([{"key": "gpu", "operator": "Exists", "effect": "NoExecute"}], False),
-        ([{"key": "other", "operator": "Exists"}], False),
-        ([{"operator": "Exists"}], True),
-    ],
+@cases(
+    "tolerations, takes",
+    (None, True),
+    ([], False),
+    ([{"key": "gpu", "operator": "Exists"}], True),
+    ([{"key": "gpu", "value": "yes"}], True),
+    ([{"key": "gpu", "value": "no"}], False),
+    ([{"key": "gpu", "operator": "Exists", "effect": "NoExecute"}], False),
+    ([{"key": "other", "operator": "Exists"}], False),
+    ([{"operator": "Exists"}], True),
 )
 def test_a_taint_matters_where_tolerations_are_given_and_none_is_for_it(tolerations: Any, takes: bool) -> None:
     spec = {} if tolerations is None else {"tolerations": tolerations}
     assert rule(**spec).takes(tainted("gpu")) is takes
 
 
-@pytest.mark.parametrize(
-    "key", ["node.kubernetes.io/not-ready", "node.kubernetes.io/unschedulable", "stoker.dev/agent-not-ready"]
-)
+@cases("key", "node.kubernetes.io/not-ready", "node.kubernetes.io/unschedulable", "stoker.dev/agent-not-ready")
 def test_taints_that_say_how_a_node_is_at_the_moment_do_not_matter(key: str) -> None:
     assert rule(tolerations=[]).takes(tainted(key, "NoExecute"))
 

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from stoker_api.meta import Condition
 from stoker_api.names import ConditionType
 from stoker_api.times import format_time, parse_time
@@ -24,18 +22,16 @@ def verdict(progress: WarmOutlook, due: float | None = DUE, before: str = "") ->
     return (found[0].status, found[0].reason) if found else None
 
 
-@pytest.mark.parametrize(
-    ("progress", "expected"),
-    [
-        (WarmOutlook(done=True, paused=False), ("True", "Warm")),
-        (WarmOutlook(done=False, paused=True), ("False", "Paused")),
-        (WarmOutlook(done=False, paused=False), ("Unknown", "RateUnknown")),
-        (WarmOutlook(done=False, paused=False, eta=3600), ("True", "OnTime")),
-        (WarmOutlook(done=False, paused=False, eta=3601), ("False", "DeadlineAtRisk")),
-        (WarmOutlook(done=False, paused=False, eta=3601, forecast=1), ("False", "DeadlineAtRisk")),
-        (WarmOutlook(done=False, paused=False, forecast=1), ("True", "OnTime")),
-        (WarmOutlook(done=False, paused=False, eta=1, homeless=1), ("False", "DeadlineAtRisk")),
-    ],
+@cases(
+    "progress, expected",
+    (WarmOutlook(done=True, paused=False), ("True", "Warm")),
+    (WarmOutlook(done=False, paused=True), ("False", "Paused")),
+    (WarmOutlook(done=False, paused=False), ("Unknown", "RateUnknown")),
+    (WarmOutlook(done=False, paused=False, eta=3600), ("True", "OnTime")),
+    (WarmOutlook(done=False, paused=False, eta=3601), ("False", "DeadlineAtRisk")),
+    (WarmOutlook(done=False, paused=False, eta=3601, forecast=1), ("False", "DeadlineAtRisk")),
+    (WarmOutlook(done=False, paused=False, forecast=1), ("True", "OnTime")),
+    (WarmOutlook(done=False, paused=False, eta=1, homeless=1), ("False", "DeadlineAtRisk")),
 )
 def test_measured_rates_come_before_the_forecast(progress: WarmOutlook, expected: tuple[str, str]) -> None:
     assert verdict(progress) == expected

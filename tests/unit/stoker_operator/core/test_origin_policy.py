@@ -6,6 +6,7 @@ from pydantic import ValidationError
 from stoker_api.datasets.dataset_source import Source
 from stoker_api.datasets.origin import origin_names
 from stoker_operator.core.origins.origin_policy import Cap, OriginPolicy
+from tests.support.cases import cases
 from tests.support.present import present
 
 
@@ -26,14 +27,12 @@ def test_caps_are_known_by_the_names_of_sources_however_they_are_written() -> No
     }
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "name"),
-    [
-        ({"bucket": "archive"}, {"bucket": "archive", "price": {"perGB": 1}}, "s3://archive"),
-        ({"endpoint": "https://Store.Example:443/"}, {"endpoint": "https://store.example"}, "https://store.example"),
-        ({"endpoint": "http://e:80", "bucket": "b-1"}, {"endpoint": "http://e", "bucket": "b-1"}, "http://e/b-1"),
-        ({}, {}, "s3://"),
-    ],
+@cases(
+    "first, second, name",
+    ({"bucket": "archive"}, {"bucket": "archive", "price": {"perGB": 1}}, "s3://archive"),
+    ({"endpoint": "https://Store.Example:443/"}, {"endpoint": "https://store.example"}, "https://store.example"),
+    ({"endpoint": "http://e:80", "bucket": "b-1"}, {"endpoint": "http://e", "bucket": "b-1"}, "http://e/b-1"),
+    ({}, {}, "s3://"),
 )
 def test_two_rows_for_one_origin_are_refused_by_its_name(
     first: dict[str, object], second: dict[str, object], name: str
@@ -64,17 +63,15 @@ def test_a_price_is_the_buckets_else_its_endpoints_else_the_charts() -> None:
     assert price("s3://other/", None) == (9, 8)
 
 
-@pytest.mark.parametrize(
+@cases(
     "wrong",
-    [
-        {"cap": []},
-        {"caps": [{"bucket": "b"}]},
-        {"caps": [{"endpoint": "minio:9000"}]},
-        {"caps": [{"bytesPerSecond": "fast"}]},
-        {"caps": [{"requestsPerSecond": 0}]},
-        {"price": {"perGB": -1}},
-        {"price": {"perGiB": 1}},
-    ],
+    {"cap": []},
+    {"caps": [{"bucket": "b"}]},
+    {"caps": [{"endpoint": "minio:9000"}]},
+    {"caps": [{"bytesPerSecond": "fast"}]},
+    {"caps": [{"requestsPerSecond": 0}]},
+    {"price": {"perGB": -1}},
+    {"price": {"perGiB": 1}},
 )
 def test_what_makes_no_sense_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError):

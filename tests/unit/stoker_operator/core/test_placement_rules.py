@@ -2,42 +2,37 @@
 
 from typing import Any
 
-import pytest
-
 from stoker_operator.core.views.placement_rules import foreign_claims, unweighed_rules
+from tests.support.cases import cases
 
 REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}
 PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}
 CONTAINER = {"name": "main"}
 
 
-@pytest.mark.parametrize(
-    ("spec", "word"),
-    [
-        ({"resourceClaims": [{"name": "gpu"}]}, "resource claims"),
-        ({"affinity": {"podAntiAffinity": REQUIRED}}, "affinity to other pods"),
-        ({"affinity": {"podAffinity": REQUIRED}}, "affinity to other pods"),
-        ({"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}, "spread"),
-        ({"containers": [CONTAINER | {"ports": [{"hostPort": 80}]}]}, "host ports"),
-        ({"initContainers": [CONTAINER | {"ports": [{"hostPort": 80}]}]}, "host ports"),
-        ({"hostNetwork": True, "containers": [CONTAINER | {"ports": [{"containerPort": 80}]}]}, "host ports"),
-        ({"volumes": [{"name": "scratch", "ephemeral": {}}, {"ephemeral": {"volumeClaimTemplate": {}}}]}, "ephemeral"),
-    ],
+@cases(
+    "spec, word",
+    ({"resourceClaims": [{"name": "gpu"}]}, "resource claims"),
+    ({"affinity": {"podAntiAffinity": REQUIRED}}, "affinity to other pods"),
+    ({"affinity": {"podAffinity": REQUIRED}}, "affinity to other pods"),
+    ({"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}, "spread"),
+    ({"containers": [CONTAINER | {"ports": [{"hostPort": 80}]}]}, "host ports"),
+    ({"initContainers": [CONTAINER | {"ports": [{"hostPort": 80}]}]}, "host ports"),
+    ({"hostNetwork": True, "containers": [CONTAINER | {"ports": [{"containerPort": 80}]}]}, "host ports"),
+    ({"volumes": [{"name": "scratch", "ephemeral": {}}, {"ephemeral": {"volumeClaimTemplate": {}}}]}, "ephemeral"),
 )
 def test_what_is_not_weighed_is_named(spec: dict[str, Any], word: str) -> None:
     (rule,) = unweighed_rules(spec)
     assert word in rule
 
 
-@pytest.mark.parametrize(
+@cases(
     "spec",
-    [
-        {},
-        {"containers": [CONTAINER | {"ports": [{"containerPort": 80}]}]},
-        {"affinity": {"podAntiAffinity": PREFERRED, "nodeAffinity": REQUIRED}},
-        {"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]},
-        {"volumes": [{"emptyDir": {}}]},
-    ],
+    {},
+    {"containers": [CONTAINER | {"ports": [{"containerPort": 80}]}]},
+    {"affinity": {"podAntiAffinity": PREFERRED, "nodeAffinity": REQUIRED}},
+    {"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]},
+    {"volumes": [{"emptyDir": {}}]},
 )
 def test_what_never_keeps_a_pod_off_a_node_is_no_rule(spec: dict[str, Any]) -> None:
     assert unweighed_rules(spec) == ()

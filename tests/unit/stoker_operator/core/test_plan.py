@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from stoker_api.node_caches.nodecache import NodeCache, NodeCacheSpec
 from stoker_operator.core.classes.class_limits import ClassTerms
 from stoker_operator.core.plans.plan import NodeCacheWrite
 from stoker_operator.core.views.cluster import ClusterView, InvalidDataset, PodView
+from tests.support.cases import cases
 from tests.support.present import present
 from tests.unit.stoker_operator.builders import (
     IMAGENET,
@@ -234,16 +234,14 @@ def test_a_dataset_for_which_a_node_cache_has_no_room_says_so() -> None:
     assert set(map(tuple, left_out.values())) == {("a",)}
 
 
-@pytest.mark.parametrize(
-    ("policy", "requested", "used", "eager"),
-    [
-        ("Eager", False, False, True),
-        ("OnDemand", False, False, False),
-        ("OnDemand", False, True, True),
-        ("OnDemand", True, False, True),
-        ("Manual", False, True, False),
-        ("Manual", True, False, True),
-    ],
+@cases(
+    "policy, requested, used, eager",
+    ("Eager", False, False, True),
+    ("OnDemand", False, False, False),
+    ("OnDemand", False, True, True),
+    ("OnDemand", True, False, True),
+    ("Manual", False, True, False),
+    ("Manual", True, False, True),
 )
 def test_the_warm_policy_says_when_bytes_are_fetched(policy: str, requested: bool, used: bool, eager: bool) -> None:
     dataset = listed(make_dataset(warm={"policy": policy}, annotations=WARM_REQUEST if requested else {}))
@@ -256,15 +254,12 @@ def test_a_held_pod_makes_an_on_demand_dataset_warm_where_the_pod_could_go() -> 
     assert entry("b", dataset, make_node("a"), make_node("b"), imagenet=frozenset({"b"})).eager
 
 
-@pytest.mark.parametrize(
-    ("namespace", "job", "eager"),
-    [
-        ("vision", {"status": {"phase": "Suspended"}}, True),
-        ("vision", {"status": {"phase": "Suspended"}, "suspend": True}, False),
-        ("vision", {"status": {"phase": "Succeeded"}}, False),
-        ("evil", {"status": {"phase": "Suspended"}}, False),
-    ],
-    ids=["a queue holds it", "a person holds it", "it has ended", "it is not admitted"],
+@cases(
+    "namespace, job, eager",
+    a_queue_holds_it=("vision", {"status": {"phase": "Suspended"}}, True),
+    a_person_holds_it=("vision", {"status": {"phase": "Suspended"}, "suspend": True}, False),
+    it_has_ended=("vision", {"status": {"phase": "Succeeded"}}, False),
+    it_is_not_admitted=("evil", {"status": {"phase": "Suspended"}}, False),
 )
 def test_a_job_that_a_queue_holds_makes_an_on_demand_dataset_warm(
     namespace: str, job: dict[str, Any], eager: bool

@@ -70,12 +70,12 @@ def test_templates_that_come_with_stoker_are_known() -> None:
     assert "data_pipeline" in builtin_templates()
 
 
-def test_a_thousand_random_documents_are_taken_or_refused_with_a_sentence() -> None:
+def test_random_documents_are_taken_or_refused_with_a_sentence() -> None:
     good = 0
-    for seed in range(1000):
+    for seed in range(300):
         document = Writer(seed).document()
         if random.Random(seed).random() < 0.3:
             document["spec"] = random.Random(seed).choice([None, [], {"rules": [{}]}, "x", {"a": {"b": [None]}}])
         reading = ProfileReader().view(document | {"metadata": {"name": "random"}}).reading
         good += not reading.problem
-    assert 0 < good < 1000
+    assert 0 < good < 300

@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import jsonpatch
-import pytest
 
 from stoker_api import names
 from stoker_api.jobs.pod_annotations import Refusal
@@ -85,9 +84,7 @@ def test_a_plug_in_that_is_left_out_is_told() -> None:
     assert order_verdict(rows) == ("Unknown", "OrderUnknown", why)
 
 
-@pytest.mark.parametrize(
-    "why", ["records are read unseen on a native mount", "readers are looked for: 7 epochs were held against"]
-)
+@cases("why", "records are read unseen on a native mount", "readers are looked for: 7 epochs were held against")
 def test_why_nothing_can_be_known_is_told(why: str) -> None:
     assert order_verdict([row("Unknown", message=why)]) == ("Unknown", "OrderUnknown", why)
 

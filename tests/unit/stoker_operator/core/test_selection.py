@@ -4,13 +4,13 @@ import hashlib
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from stoker_api import names
 from stoker_api.datasets.dataset import Dataset
 from stoker_operator.core.plans.listing import fingerprint, first_fingerprint, is_fingerprint
+from tests.support.cases import cases
 from tests.unit.stoker_operator.builders import make_dataset
 
 PATTERNS = st.lists(st.sampled_from(["a/**", "*.jpg", "b?", "**/c"]), max_size=4)
@@ -20,29 +20,25 @@ def of_source(**source: Any) -> str:
     return fingerprint(make_dataset(source={"uri": "s3://bucket/data/"} | source))
 
 
-@pytest.mark.parametrize(
+@cases(
     "change",
-    [
-        {"uri": "s3://bucket/other/"},
-        {"uri": "s3://bucket/data//"},
-        {"endpoint": "https://minio:9000"},
-        {"region": "cn-north-1"},
-        {"include": ["*.jpg"]},
-        {"exclude": ["*.jpg"]},
-    ],
+    {"uri": "s3://bucket/other/"},
+    {"uri": "s3://bucket/data//"},
+    {"endpoint": "https://minio:9000"},
+    {"region": "cn-north-1"},
+    {"include": ["*.jpg"]},
+    {"exclude": ["*.jpg"]},
 )
 def test_what_selects_bytes_makes_another_listing(change: dict[str, Any]) -> None:
     assert of_source(**change) != of_source()
 
 
-@pytest.mark.parametrize(
+@cases(
     "change",
-    [
-        {"credentials": {"secretRef": {"name": "other"}}},
-        {"credentials": {"serviceAccount": "trainer"}},
-        {"addressingStyle": "Path"},
-        {"uri": "s3://bucket/data"},
-    ],
+    {"credentials": {"secretRef": {"name": "other"}}},
+    {"credentials": {"serviceAccount": "trainer"}},
+    {"addressingStyle": "Path"},
+    {"uri": "s3://bucket/data"},
 )
 def test_what_only_opens_the_source_makes_none(change: dict[str, Any]) -> None:
     assert of_source(**change) == of_source()

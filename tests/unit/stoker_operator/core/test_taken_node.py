@@ -13,6 +13,7 @@ from stoker_operator.core.placement.node_roles import Role
 from stoker_operator.core.plans.credentials_rbac import KeptReaders, named_by
 from stoker_operator.core.plans.listing import new_id
 from stoker_operator.core.views.cluster import PodView, parse_pod
+from tests.support.cases import cases
 from tests.unit.stoker_operator.builders import (
     NOW,
     SIZE,
@@ -52,18 +53,15 @@ def readers(decision: Decision) -> frozenset[str]:
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Mounted"])
-@pytest.mark.parametrize(
-    ("row", "pods"),
-    [
-        ({}, ()),
-        ({}, (make_user(JEWELS, "good"),)),
-        ({}, (make_user(JEWELS, ""),)),
-        ({}, (make_user(JEWELS, EVIL, volumes=("vision/other",)),)),
-        ({}, (make_user(JEWELS, EVIL, phase="Failed"),)),
-        ({"podNamespace": "evil"}, (STRANGER,)),
-        ({"podNamespace": "vision"}, (STRANGER,)),
-    ],
-    ids=["no pod", "other node", "no node", "other data", "ended", "no grant", "other namespace"],
+@cases(
+    "row, pods",
+    no_pod=({}, ()),
+    other_node=({}, (make_user(JEWELS, "good"),)),
+    no_node=({}, (make_user(JEWELS, ""),)),
+    other_data=({}, (make_user(JEWELS, EVIL, volumes=("vision/other",)),)),
+    ended=({}, (make_user(JEWELS, EVIL, phase="Failed"),)),
+    no_grant=({"podNamespace": "evil"}, (STRANGER,)),
+    other_namespace=({"podNamespace": "vision"}, (STRANGER,)),
 )
 def test_a_row_that_no_pod_stands_behind_gives_a_node_nothing(
     row: dict[str, Any], pods: tuple[PodView, ...], phase: str

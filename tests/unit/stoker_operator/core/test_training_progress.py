@@ -25,6 +25,7 @@ from stoker_operator.core.jobs.training_progress import (
     workloads_of,
 )
 from stoker_operator.core.views.cluster import ClusterView, PodView
+from tests.support.cases import cases
 from tests.support.present import present
 from tests.unit.stoker_operator.training import job_of, released, training_job
 
@@ -103,14 +104,12 @@ def test_an_epoch_without_an_end_is_told_alone() -> None:
     assert progress(row()).epoch == "3"
 
 
-@pytest.mark.parametrize(
-    ("fresh", "after", "due"),
-    [
-        (row(), 1.0, None),
-        (row(epoch=4), 3.0, NEWS_SECONDS - 3),
-        (row(epoch=4), NEWS_SECONDS, 0.0),
-        (row(step=9), 3.0, CALM_SECONDS - 3),
-    ],
+@cases(
+    "fresh, after, due",
+    (row(), 1.0, None),
+    (row(epoch=4), 3.0, NEWS_SECONDS - 3),
+    (row(epoch=4), NEWS_SECONDS, 0.0),
+    (row(step=9), 3.0, CALM_SECONDS - 3),
 )
 def test_news_waits_a_little_and_figures_longer(fresh: NodeWorkload, after: float, due: float | None) -> None:
     assert progress_due_in(progress(row()), known_of(fresh), NOW + after) == due
@@ -197,15 +196,14 @@ def shown(known: TrainingProgress | None) -> tuple[object, ...]:
     return *words, known.step, known.learning_rate, known.items_per_second
 
 
-@pytest.mark.parametrize(
+@cases(
     "later",
-    [
-        known_of(seen(phase="Initialization", epoch=None)),
-        known_of(seen(phase="Initialization", epoch=0, items_per_second=5.0, stall_percent=90, stall_source="fuse")),
-        known_of(seen("u1", phase="Validation"), gone=("u0",)),
-        known_of(gone=("u0",)),
-    ],
-    ids=["its reads tell little", "its reads tell all", "its row is gone and another worker says nothing", "no rows"],
+    its_reads_tell_little=known_of(seen(phase="Initialization", epoch=None)),
+    its_reads_tell_all=known_of(
+        seen(phase="Initialization", epoch=0, items_per_second=5.0, stall_percent=90, stall_source="fuse")
+    ),
+    its_row_is_gone_and_another_worker_says_nothing=known_of(seen("u1", phase="Validation"), gone=("u0",)),
+    no_rows=known_of(gone=("u0",)),
 )
 def test_a_row_without_a_report_never_replaces_a_reported_one(later: WorkerRows) -> None:
     old = progress(reporter())
@@ -236,14 +234,11 @@ def pod_of(index: int, uid: str, **fields: Any) -> PodView:
     return replace(released(index, "a"), uid=uid, labels=labels, **fields)
 
 
-@pytest.mark.parametrize(
-    ("alive", "tries", "standing"),
-    [
-        ([pod_of(0, "u0")], [], {"u0"}),
-        ([pod_of(0, "u0b")], [pod_of(0, "u0a", phase="Failed")], {"u0b"}),
-        ([pod_of(1, "u1")], [pod_of(0, "u0a", phase="Failed")], {"u0a", "u1"}),
-    ],
-    ids=["runs", "was replaced", "failed and is not replaced"],
+@cases(
+    "alive, tries, standing",
+    runs=([pod_of(0, "u0")], [], {"u0"}),
+    was_replaced=([pod_of(0, "u0b")], [pod_of(0, "u0a", phase="Failed")], {"u0b"}),
+    failed_and_is_not_replaced=([pod_of(1, "u1")], [pod_of(0, "u0a", phase="Failed")], {"u0a", "u1"}),
 )
 def test_a_worker_stands_until_another_pod_replaces_it(
     alive: list[PodView], tries: list[PodView], standing: set[str]
@@ -277,9 +272,8 @@ def test_the_end_is_no_phase_that_an_event_tells_of() -> None:
     assert [one.reason for one in told] == ["Succeeded"]
 
 
-@pytest.mark.parametrize(
-    ("epoch", "epochs", "words"),
-    [(0, 4, "1/4"), (3, 4, "4/4"), (4, 4, "4/4"), (5, 4, "5/4"), (0, None, "1"), (7, None, "8")],
+@cases(
+    "epoch, epochs, words", (0, 4, "1/4"), (3, 4, "4/4"), (4, 4, "4/4"), (5, 4, "5/4"), (0, None, "1"), (7, None, "8")
 )
 def test_epochs_count_from_1_for_people(epoch: int, epochs: int | None, words: str) -> None:
     known = progress(row(epoch=epoch, epochs=epochs))

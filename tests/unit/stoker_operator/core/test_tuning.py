@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from stoker_api.names import Reason
 from stoker_api.profiles.tuning import NodeTuning, Tuning, TuningLimits
 from stoker_operator.core.classes.tuning import (
@@ -15,6 +13,7 @@ from stoker_operator.core.classes.tuning import (
     of_job,
 )
 from stoker_tuning.vocabulary import OptimizationLevel
+from tests.support.cases import cases
 from tests.support.present import present
 from tests.unit.stoker_operator.clusters import dataset
 from tests.unit.stoker_operator.profiles import BAD, profile
@@ -56,14 +55,12 @@ def test_names_are_told_and_nothing_else() -> None:
     assert found.sentence == ""
 
 
-@pytest.mark.parametrize(
-    ("asked", "reason", "words"),
-    [
-        ({"profile": "fats"}, Reason.PROFILE_NOT_FOUND, "there are: broken, fast"),
-        ({"profile": "broken"}, Reason.PROFILE_INVALID, "nodes keep its last readable state"),
-        ({"template": "data_pipelin"}, Reason.TEMPLATE_NOT_FOUND, "did you mean data_pipeline?"),
-        ({"profile": "fast", "template": "mien"}, Reason.TEMPLATE_NOT_FOUND, "did you mean mine?"),
-    ],
+@cases(
+    "asked, reason, words",
+    ({"profile": "fats"}, Reason.PROFILE_NOT_FOUND, "there are: broken, fast"),
+    ({"profile": "broken"}, Reason.PROFILE_INVALID, "nodes keep its last readable state"),
+    ({"template": "data_pipelin"}, Reason.TEMPLATE_NOT_FOUND, "did you mean data_pipeline?"),
+    ({"profile": "fast", "template": "mien"}, Reason.TEMPLATE_NOT_FOUND, "did you mean mine?"),
 )
 def test_what_is_not_there_is_said_and_the_dataset_goes_on(asked: dict[str, str], reason: Reason, words: str) -> None:
     found = decide_tuning(tuning(**asked), FREE, CLUSTER)
@@ -78,13 +75,11 @@ def test_a_default_that_does_not_exist_is_said() -> None:
     assert "the cluster's default TuningProfile, gone," in found.sentence
 
 
-@pytest.mark.parametrize(
-    ("asked", "limits", "cluster"),
-    [
-        ({"enabled": False}, FREE, CLUSTER),
-        ({}, TuningLimits(allowed=False), CLUSTER),
-        ({}, FREE, ClusterTuning(enabled=False)),
-    ],
+@cases(
+    "asked, limits, cluster",
+    ({"enabled": False}, FREE, CLUSTER),
+    ({}, TuningLimits(allowed=False), CLUSTER),
+    ({}, FREE, ClusterTuning(enabled=False)),
 )
 def test_it_is_turned_off_by_its_owner_its_class_or_the_cluster(
     asked: dict[str, Any], limits: TuningLimits, cluster: ClusterTuning
@@ -150,13 +145,11 @@ def test_a_jobs_choice_is_told_to_count() -> None:
     assert verdict[:2] == (True, Reason.TUNED)
 
 
-@pytest.mark.parametrize(
-    ("datasets", "limits", "reason"),
-    [
-        ([{"name": "a", "namespace": "other", "mountPath": "/a"}], FREE, Reason.NOT_ALLOWED_BY_CLASS),
-        ([{"name": "a", "mountPath": "/a"}], TuningLimits(profiles=()), Reason.LIMITED_BY_CLASS),
-        ([{"name": "a", "mountPath": "/a"}], FREE, Reason.PROFILE_NOT_FOUND),
-    ],
+@cases(
+    "datasets, limits, reason",
+    ([{"name": "a", "namespace": "other", "mountPath": "/a"}], FREE, Reason.NOT_ALLOWED_BY_CLASS),
+    ([{"name": "a", "mountPath": "/a"}], TuningLimits(profiles=()), Reason.LIMITED_BY_CLASS),
+    ([{"name": "a", "mountPath": "/a"}], FREE, Reason.PROFILE_NOT_FOUND),
 )
 def test_a_job_is_told_why_its_choice_does_not_count(
     datasets: list[dict[str, str]], limits: TuningLimits, reason: Reason

@@ -10,6 +10,7 @@ from stoker_api.meta import Condition
 from stoker_api.names import ConditionType, Reason
 from stoker_operator.core.gating.releases import Outcome
 from stoker_operator.core.views.cluster import PodView
+from tests.support.cases import cases
 from tests.unit.stoker_operator.clusters import cluster, dataset, held, holding, node
 from tests.unit.stoker_operator.releases import (
     NOW,
@@ -88,15 +89,12 @@ def test_a_warm_node_without_room_is_waited_for(make: Any, reason: Reason, sente
     assert only_hold(decide_releases(view, NOW)).why.reason is Reason.NO_CAPACITY
 
 
-@pytest.mark.parametrize(
+@cases(
     "one",
-    [
-        requested(manual()),
-        dataset(warm={"policy": "OnDemand"}),
-        dataset(listed=False, warm={"policy": "Manual"}),
-        saying(dataset(), "False", Reason.WARMING),
-    ],
-    ids=["Manual, and asked for", "OnDemand", "not listed yet", "warming"],
+    Manual_and_asked_for=requested(manual()),
+    OnDemand=dataset(warm={"policy": "OnDemand"}),
+    not_listed_yet=dataset(listed=False, warm={"policy": "Manual"}),
+    warming=saying(dataset(), "False", Reason.WARMING),
 )
 def test_data_that_comes_is_waited_for(one: Dataset) -> None:
     assert only_hold(decide_releases(cluster(one, node("a"), held()), NOW)).why.reason is Reason.WAITING_FOR_DATA
@@ -134,15 +132,12 @@ def test_pods_follow_a_dataset_that_is_paused_later() -> None:
 FREED = "None"
 
 
-@pytest.mark.parametrize(
+@cases(
     "fields",
-    [
-        {},
-        {"datasets": "gone:/data"},
-        {"gang": "g", "gang_size": 2},
-        {"gates": ("kueue.x-k8s.io/admission", names.GATE_WARM)},
-    ],
-    ids=["cold", "of a Dataset that is not there", "of a gang that is not whole", "held by others too"],
+    cold={},
+    of_a_Dataset_that_is_not_there={"datasets": "gone:/data"},
+    of_a_gang_that_is_not_whole={"gang": "g", "gang_size": 2},
+    held_by_others_too={"gates": ("kueue.x-k8s.io/admission", names.GATE_WARM)},
 )
 def test_a_pod_that_was_released_by_hand_goes_as_it_is(fields: dict[str, Any]) -> None:
     view = cluster(dataset(scheduling=REQUIRE), node("a"), held(scheduling=FREED, **fields))

@@ -163,18 +163,15 @@ def test_the_version_that_a_volume_names_is_read(written: str, versions: dict[st
     assert parse_pod(raw).versions == versions
 
 
-@pytest.mark.parametrize(
-    ("status", "ports", "address"),
-    [
-        (
-            {"podIP": "10.0.0.7"},
-            [{"name": "http", "containerPort": 8081}, {"name": "peers", "containerPort": 9}],
-            "10.0.0.7:9",
-        ),
-        ({"podIP": "fd00::7", "podIPs": [{"ip": "fd00::7"}, {"ip": "10.0.0.7"}]}, [], "[fd00::7]:8082"),
-        ({}, [], ""),
-    ],
-    ids=["declared port", "IPv6 and no port", "no address yet"],
+@cases(
+    "status, ports, address",
+    declared_port=(
+        {"podIP": "10.0.0.7"},
+        [{"name": "http", "containerPort": 8081}, {"name": "peers", "containerPort": 9}],
+        "10.0.0.7:9",
+    ),
+    IPv6_and_no_port=({"podIP": "fd00::7", "podIPs": [{"ip": "fd00::7"}, {"ip": "10.0.0.7"}]}, [], "[fd00::7]:8082"),
+    no_address_yet=({}, [], ""),
 )
 def test_where_a_sidecar_answers_is_its_pods_address(status: Any, ports: Any, address: str) -> None:
     owner = {"kind": "DaemonSet", "name": "stoker-sidecar", "uid": "u", "controller": True}

@@ -88,9 +88,7 @@ class TestOutlook:
         verdict = judged(make_workload(), cluster(400), within=3600.0)
         assert (verdict.outlook, "the time is not known yet" in verdict.sentence) == (Outlook.WAIT, True)
 
-    @pytest.mark.parametrize(
-        ("seconds", "said"), [(2000, "about 33m20s by the forecast"), (None, "the time is not known yet")]
-    )
+    @cases("seconds, said", (2000, "about 33m20s by the forecast"), (None, "the time is not known yet"))
     def test_while_nothing_moves_the_forecast_of_the_dataset_is_told(self, seconds: int | None, said: str) -> None:
         one = imagenet()
         forecast = WarmForecast(seconds=seconds, message="so much")

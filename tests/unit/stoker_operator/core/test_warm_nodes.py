@@ -14,6 +14,7 @@ from stoker_operator.core.incremental.dataset_decision import Decision
 from stoker_operator.core.placement.node_roles import Role
 from stoker_operator.core.status.warm_conditions import pages_verdict
 from stoker_operator.core.views.conditions import find
+from tests.support.cases import cases
 from tests.unit.stoker_operator.builders import (
     NOW,
     SIZE,
@@ -102,15 +103,13 @@ def test_a_class_may_let_no_pages_be_brought() -> None:
 DONE = WarmedPages(request="1", bytes=10, read_bytes=10, done=True)
 
 
-@pytest.mark.parametrize(
-    ("rows", "status", "said"),
-    [
-        ({}, False, "0 of 0 nodes"),
-        ({"a": None, "b": DONE}, False, "1 of 2 nodes, 10 B of 10 B"),
-        ({"a": DONE, "b": DONE}, True, "2 of 2 nodes, 20 B of 20 B in the page cache"),
-        ({"a": DONE.model_copy(update={"request": "0"})}, False, "0 of 1 nodes"),
-        ({"a": DONE.model_copy(update={"read_bytes": 4})}, True, "has no room for the rest"),
-    ],
+@cases(
+    "rows, status, said",
+    ({}, False, "0 of 0 nodes"),
+    ({"a": None, "b": DONE}, False, "1 of 2 nodes, 10 B of 10 B"),
+    ({"a": DONE, "b": DONE}, True, "2 of 2 nodes, 20 B of 20 B in the page cache"),
+    ({"a": DONE.model_copy(update={"request": "0"})}, False, "0 of 1 nodes"),
+    ({"a": DONE.model_copy(update={"read_bytes": 4})}, True, "has no room for the rest"),
 )
 def test_pages_are_warm_when_each_node_has_read_them_for_the_last_request(
     rows: dict[str, WarmedPages | None], status: bool, said: str

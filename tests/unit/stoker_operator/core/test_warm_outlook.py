@@ -14,6 +14,7 @@ from stoker_operator.core.peers.nearness import PeerSettings
 from stoker_operator.core.status.figures import add_up
 from stoker_operator.core.status.warm_outlook import forecast_of, set_outlook
 from stoker_operator.core.views.conditions import ConditionSet
+from tests.support.cases import cases
 from tests.unit.stoker_operator.builders import (
     NOW,
     SIZE,
@@ -38,9 +39,7 @@ def _forecast(cluster: PeerSettings, part: WarmPathsStatus | None = None, **warm
     return found
 
 
-@pytest.mark.parametrize(
-    ("cluster", "dataset", "copies"), [(True, "Auto", 1), (True, "Off", 2), (False, "Auto", 2), (False, "Off", 2)]
-)
+@cases("cluster, dataset, copies", (True, "Auto", 1), (True, "Off", 2), (False, "Auto", 2), (False, "Off", 2))
 def test_the_source_sends_one_copy_where_nodes_give_each_other_what_they_have(
     cluster: bool, dataset: str, copies: int
 ) -> None:

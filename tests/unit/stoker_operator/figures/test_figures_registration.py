@@ -10,6 +10,7 @@ from stoker_operator.figures.registration import NAME, FiguresRegistration
 from stoker_operator.figures.server import FiguresServer
 from stoker_operator.figures.service import FiguresService
 from tests.fakes.kube import FakeKube
+from tests.support.cases import cases
 from tests.support.present import present
 
 OPERATOR = {"app.kubernetes.io/name": "stoker", "app.kubernetes.io/component": "operator"}
@@ -50,9 +51,7 @@ async def test_cert_manager_puts_the_authorities_in() -> None:
     assert found["metadata"]["annotations"] == {"cert-manager.io/inject-ca-from": "stoker-system/stoker-webhook"}
 
 
-@pytest.mark.parametrize(
-    ("name", "ready", "stays"), [("operator-0", True, False), ("operator-1", True, True), ("operator-1", False, False)]
-)
+@cases("name, ready, stays", ("operator-0", True, False), ("operator-1", True, True), ("operator-1", False, False))
 async def test_the_last_replica_that_serves_takes_it_away(name: str, ready: bool, stays: bool) -> None:
     kube, figures = await registration()
     await figures.publish(b"one")

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from stoker_api.node_caches.nodecache import NodeCache
 from stoker_operator.core.views.cluster import NodeView, PodView, Taint, parse_pod
 from stoker_operator.mirror.leaving_nodes import DRAINED
@@ -117,13 +115,11 @@ def test_who_listens_is_told_of_the_node() -> None:
     assert told == ["a"]
 
 
-@pytest.mark.parametrize(
-    ("condition", "evicted"),
-    [
-        ({"status": "True", "reason": "EvictionByEvictionAPI"}, True),
-        ({"status": "True", "reason": "PreemptionByScheduler"}, False),
-        ({"status": "False", "reason": "EvictionByEvictionAPI"}, False),
-    ],
+@cases(
+    "condition, evicted",
+    ({"status": "True", "reason": "EvictionByEvictionAPI"}, True),
+    ({"status": "True", "reason": "PreemptionByScheduler"}, False),
+    ({"status": "False", "reason": "EvictionByEvictionAPI"}, False),
 )
 def test_only_the_eviction_api_evicts(condition: dict[str, str], evicted: bool) -> None:
     raw = {"metadata": {"name": "p"}, "status": {"conditions": [{"type": "DisruptionTarget"} | condition]}}

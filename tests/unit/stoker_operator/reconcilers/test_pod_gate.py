@@ -13,6 +13,7 @@ from stoker_kube.api import Object
 from stoker_kube.errors import Forbidden, Invalid, KubeError, Unavailable
 from stoker_kube.resources import PODS
 from stoker_operator.core.views.cluster import parse_pod
+from tests.support.cases import cases
 from tests.support.present import present
 from tests.unit.stoker_operator.clusters import node
 from tests.unit.stoker_operator.gate_world import World
@@ -157,13 +158,11 @@ async def test_a_pod_that_vanished_is_no_error(world: World) -> None:
     assert await world.step() is None
 
 
-@pytest.mark.parametrize(
+@cases(
     "error",
-    [
-        Invalid(422, "Invalid", "no"),
-        Forbidden(403, "Forbidden", "a policy says no"),
-        Unavailable(500, "InternalError", "failed calling webhook"),
-    ],
+    Invalid(422, "Invalid", "no"),
+    Forbidden(403, "Forbidden", "a policy says no"),
+    Unavailable(500, "InternalError", "failed calling webhook"),
 )
 @pytest.mark.expected_logs("release of pod vision/p failed, trying again", "could not be nominated")
 async def test_a_pod_that_cannot_be_released_is_told_and_keeps_no_room_from_others(

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from stoker_operator.webhook.server import FairTurns, namespace_in
+from tests.support.cases import cases
 
 
 async def order_of(turns: FairTurns, asked: list[str]) -> list[str]:
@@ -42,14 +43,12 @@ async def test_a_turn_that_is_given_up_while_waiting_is_not_lost() -> None:
     assert await order_of(turns, ["a", "b"]) == ["a", "b"]
 
 
-@pytest.mark.parametrize(
-    ("head", "namespace"),
-    [
-        (b'{"kind":"AdmissionReview","request":{"uid":"1","name":"x","namespace":"vision","object":{', "vision"),
-        (b'{"request": {"uid": "1", "namespace": "vision"', "vision"),
-        (rb'{"request":{"uid":"1","name":"\"namespace\":\"other\"","namespace":"vision"', "vision"),
-        (b'{"request":{"uid":"1","name":"' + b"x" * 100, ""),
-    ],
+@cases(
+    "head, namespace",
+    (b'{"kind":"AdmissionReview","request":{"uid":"1","name":"x","namespace":"vision","object":{', "vision"),
+    (b'{"request": {"uid": "1", "namespace": "vision"', "vision"),
+    (rb'{"request":{"uid":"1","name":"\"namespace\":\"other\"","namespace":"vision"', "vision"),
+    (b'{"request":{"uid":"1","name":"' + b"x" * 100, ""),
 )
 def test_the_namespace_is_read_from_the_first_bytes(head: bytes, namespace: str) -> None:
     assert namespace_in(head) == namespace

@@ -11,6 +11,7 @@ from stoker_api import names
 from stoker_operator.core.views.catalog import CatalogEntry
 from stoker_operator.errors import MalformedReviewError
 from stoker_operator.webhook.review import Result, review
+from tests.support.cases import cases
 from tests.unit.stoker_operator.profiles import BAD, GOOD
 from tests.unit.stoker_tuning.documents.test_random_documents import Writer
 
@@ -51,16 +52,14 @@ def test_a_refusal_carries_the_sentence() -> None:
     assert response["status"]["message"].startswith("Dataset vision/imagnet does not exist")
 
 
-@pytest.mark.parametrize(
+@cases(
     "body",
-    [
-        b"",
-        b"[]",
-        b"null",
-        b"{}",
-        b'{"request": {"uid": "u"}}',
-        json.dumps({"request": request("a", kind="Deployment")}).encode(),
-    ],
+    b"",
+    b"[]",
+    b"null",
+    b"{}",
+    b'{"request": {"uid": "u"}}',
+    json.dumps({"request": request("a", kind="Deployment")}).encode(),
 )
 def test_what_is_no_review_of_a_pod_is_an_error(body: bytes) -> None:
     with pytest.raises(MalformedReviewError):

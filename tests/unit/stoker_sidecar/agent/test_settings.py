@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from stoker_sidecar.agent.settings import AgentSettings
+from tests.support.cases import cases
 
 
 def test_the_environment_of_the_chart_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,13 +27,11 @@ def test_no_kubeconfig_is_the_pods_service_account() -> None:
     assert AgentSettings.parse(["--node-name=n", "--kubeconfig="]).kubeconfig is None
 
 
-@pytest.mark.parametrize(
-    ("argv", "sentence"),
-    [
-        ([], "the name of the node is missing"),
-        (["--node-name", "n", "--overlay", "Maybe"], "'Maybe': Input should be 'Auto' or 'Off'"),
-        (["--node-name", "n", "--cache-root", "cache"], "'cache' is not a cache folder: write an absolute path"),
-    ],
+@cases(
+    "argv, sentence",
+    ([], "the name of the node is missing"),
+    (["--node-name", "n", "--overlay", "Maybe"], "'Maybe': Input should be 'Auto' or 'Off'"),
+    (["--node-name", "n", "--cache-root", "cache"], "'cache' is not a cache folder: write an absolute path"),
 )
 def test_a_wrong_value_is_named(argv: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):

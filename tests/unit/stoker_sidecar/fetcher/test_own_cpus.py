@@ -8,6 +8,7 @@ import pytest
 
 from stoker_sidecar.fetcher.confinement import CpuMachine, checked_cpus, take_cpus
 from stoker_sidecar.wire.config.cache_folder import FolderSpec
+from tests.support.cases import cases
 
 USABLE, NEAR = frozenset(range(8)), frozenset(range(4, 8))
 FOLDERS = (FolderSpec("/cache"),)
@@ -27,10 +28,7 @@ class Recorded:
             raise self._error
 
 
-@pytest.mark.parametrize(
-    ("asked", "taken"),
-    [("Auto", [NEAR]), ("All", []), ("0-1", [frozenset({0, 1})]), ("0-7", [])],
-)
+@cases("asked, taken", ("Auto", [NEAR]), ("All", []), ("0-1", [frozenset({0, 1})]), ("0-7", []))
 def test_it_runs_where_it_is_meant_to(asked: str, taken: list[frozenset[int]]) -> None:
     recorded = Recorded()
     take_cpus(asked, FOLDERS, recorded.machine)

@@ -9,6 +9,7 @@ from stoker_sidecar.fetcher.node.cache_node import CacheSettings
 from stoker_sidecar.fetcher.settings import FetcherSettings
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.wire.config.cache_folder import FolderSpec
+from tests.support.cases import cases
 
 NEEDED = ["--socket=/s", "--root=/a"]
 
@@ -49,15 +50,13 @@ def test_a_flag_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
     assert FetcherSettings.parse([*NEEDED, "--workers=0"]).workers == 0
 
 
-@pytest.mark.parametrize(
-    ("flag", "says"),
-    [
-        ("--workers=many", "write 0 or more, or Auto"),
-        ("--floor-bytes=much", "write a share such as 16%"),
-        ("--floor-inodes=100%", "write a share such as 16%"),
-        ("--root=relative", "--root"),
-        ("--readahead=much", "--readahead"),
-    ],
+@cases(
+    "flag, says",
+    ("--workers=many", "write 0 or more, or Auto"),
+    ("--floor-bytes=much", "write a share such as 16%"),
+    ("--floor-inodes=100%", "write a share such as 16%"),
+    ("--root=relative", "--root"),
+    ("--readahead=much", "--readahead"),
 )
 def test_a_wrong_value_is_refused_by_a_sentence(flag: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):

@@ -7,6 +7,7 @@ import pytest
 
 from stoker_sidecar.errors import ServeError
 from stoker_sidecar.keeper.control import parse_key, parse_version
+from tests.support.cases import cases
 
 _ROOT = Path("/var/lib/stoker/mnt")
 _GOOD = {
@@ -23,17 +24,15 @@ def test_a_serve_request_becomes_a_version() -> None:
     assert (version.uid, version.mountpoint) == ("0b5c-1", Path("/var/lib/stoker/mnt/0b5c-1/d"))
 
 
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"mountpoint": "/etc"}, "mountpoint /etc must lie below /var/lib/stoker/mnt"),
-        ({"mountpoint": "/var/lib/stoker/mnt"}, "must lie below"),
-        ({"mountpoint": "/var/lib/stoker/mnt/../../../etc"}, "without '..'"),
-        ({"manifest": "relative"}, "manifest 'relative' must be an absolute path"),
-        ({"version_dir": None}, "version_dir 'None' must be an absolute path"),
-        ({"uid": "../x"}, "uid '../x' must have"),
-        ({"digest": ""}, "digest '' must have"),
-    ],
+@cases(
+    "change, sentence",
+    ({"mountpoint": "/etc"}, "mountpoint /etc must lie below /var/lib/stoker/mnt"),
+    ({"mountpoint": "/var/lib/stoker/mnt"}, "must lie below"),
+    ({"mountpoint": "/var/lib/stoker/mnt/../../../etc"}, "without '..'"),
+    ({"manifest": "relative"}, "manifest 'relative' must be an absolute path"),
+    ({"version_dir": None}, "version_dir 'None' must be an absolute path"),
+    ({"uid": "../x"}, "uid '../x' must have"),
+    ({"digest": ""}, "digest '' must have"),
 )
 def test_a_bad_serve_request_is_refused_with_the_value(change: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ServeError, match=sentence):

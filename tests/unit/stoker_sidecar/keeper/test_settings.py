@@ -6,6 +6,7 @@ import pytest
 
 from stoker_sidecar.keeper.settings import parse
 from stoker_sidecar.wire.config.cache_folder import FolderSpec
+from tests.support.cases import cases
 
 
 def test_defaults_are_those_of_the_image() -> None:
@@ -29,15 +30,13 @@ def test_an_empty_command_starts_nothing() -> None:
     assert (settings.agent_command, settings.fetcher_command, settings.run_as) == ((), (), None)
 
 
-@pytest.mark.parametrize(
-    ("argv", "sentence"),
-    [
-        (["--on-exit", "explode"], "--on-exit 'explode' must be unmount or keep"),
-        (["--log-level", "loud"], "--log-level 'loud' must be one of debug, info, warning, error"),
-        (["--observe", "on"], "--observe 'on' must be Auto or Off"),
-        (["--observer-cpu", "5%"], "--observer-cpu '5%' must be between 0.0001 and 1"),
-        (["--run-as", "nobody"], "--run-as 'nobody' must be a user id"),
-    ],
+@cases(
+    "argv, sentence",
+    (["--on-exit", "explode"], "--on-exit 'explode' must be unmount or keep"),
+    (["--log-level", "loud"], "--log-level 'loud' must be one of debug, info, warning, error"),
+    (["--observe", "on"], "--observe 'on' must be Auto or Off"),
+    (["--observer-cpu", "5%"], "--observer-cpu '5%' must be between 0.0001 and 1"),
+    (["--run-as", "nobody"], "--run-as 'nobody' must be a user id"),
 )
 def test_a_wrong_value_ends_with_a_sentence(argv: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):

@@ -7,6 +7,7 @@ import pytest
 from stoker_sidecar.keeper.watchdog import PATIENT, PROMPT, QUICK, RestartHistory, RestartPolicy, Silence, after_end
 from stoker_sidecar.keeper.zygotes import ZYGOTE
 from stoker_sidecar.wire.zygote_orders import LOOK_SECONDS
+from tests.support.cases import cases
 
 _POLICY = RestartPolicy(stable_after=30.0, longest_delay=10.0)
 
@@ -35,12 +36,9 @@ def test_all_restarts_are_counted_however_long_it_lived() -> None:
     assert history.restarts == 3
 
 
-def test_a_fuse_server_that_is_killed_every_second_always_comes_back_at_once() -> None:
-    assert set(_delays([1.0] * 200, QUICK)) == {0.0}
-
-
-def test_a_fetcher_that_is_killed_twice_a_second_always_comes_back_at_once() -> None:
-    assert set(_delays([0.4] * 200, PROMPT)) == {0.0}
+@cases("lived, policy", a_fuse_server_each_second=(1.0, QUICK), a_fetcher_twice_a_second=(0.4, PROMPT))
+def test_what_is_killed_now_and_then_always_comes_back_at_once(lived: float, policy: RestartPolicy) -> None:
+    assert set(_delays([lived] * 200, policy)) == {0.0}
 
 
 def test_an_agent_that_dies_every_second_does_not_spin() -> None:

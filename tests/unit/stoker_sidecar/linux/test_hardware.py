@@ -17,6 +17,7 @@ from stoker_sidecar.linux.hardware import (
     read_machine,
 )
 from stoker_sidecar.linux.mounts.mountinfo import Mount
+from tests.support.cases import cases
 
 NVIDIA, AMD, INTEL, ASPEED = 0x10DE, 0x1002, 0x8086, 0x1A03
 
@@ -93,14 +94,12 @@ def test_of_a_pods_own_interface_no_speed_is_known(tmp_path: Path) -> None:
     assert network_speed(tmp_path) is None
 
 
-@pytest.mark.parametrize(
-    ("name", "rotational", "kind"),
-    [
-        ("nvme0n1", "0\n", DiskKind.NVME),
-        ("sda", "0\n", DiskKind.SSD),
-        ("sda", "1\n", DiskKind.HDD),
-        ("sda", "", "Unknown"),
-    ],
+@cases(
+    "name, rotational, kind",
+    ("nvme0n1", "0\n", DiskKind.NVME),
+    ("sda", "0\n", DiskKind.SSD),
+    ("sda", "1\n", DiskKind.HDD),
+    ("sda", "", "Unknown"),
 )
 def test_a_partition_is_of_the_kind_of_its_disk(tmp_path: Path, name: str, rotational: str, kind: str) -> None:
     block(tmp_path, "8:1", name, rotational, f"{name}p1")

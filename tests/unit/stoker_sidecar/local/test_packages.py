@@ -7,6 +7,7 @@ import pytest
 
 from stoker_sidecar.local import commands
 from stoker_sidecar.local.__main__ import main
+from tests.support.cases import cases
 
 
 def test_a_missing_package_is_named_with_the_extra_that_brings_it(
@@ -18,13 +19,10 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(
     assert "pip install '.[mount]'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("module", "absent"),
-    [
-        ("stoker_sidecar.local.commands.mounting", {"stoker_sidecar.tuning", "yaml", "rich", "asyncio"}),
-        ("stoker_sidecar.local.__main__", {"pydantic", "yaml"}),
-    ],
-    ids=["mount", "umount"],
+@cases(
+    "module, absent",
+    mount=("stoker_sidecar.local.commands.mounting", {"stoker_sidecar.tuning", "yaml", "rich", "asyncio"}),
+    umount=("stoker_sidecar.local.__main__", {"pydantic", "yaml"}),
 )
 def test_a_command_imports_neither_rules_nor_progress_bars(module: str, absent: set[str]) -> None:
     code = f"import sys, {module}; print(sorted({absent} & {{*sys.modules}}))"

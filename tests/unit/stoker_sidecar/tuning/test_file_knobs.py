@@ -19,6 +19,7 @@ from stoker_tuning.rules.facts import AccessFacts, Surroundings, WorkloadFacts
 from stoker_tuning.rules.merging import GivenValue
 from stoker_tuning.rules.spec import ActionSpec, KnobValue, RuleOrigin, RuleSpec
 from stoker_tuning.vocabulary import ActionTarget, ActionType, OptimizationLevel, RuleLayer, Split, TrainingPhase
+from tests.support.cases import cases
 
 RULE = RuleSpec("rule", RuleOrigin("test", RuleLayer.CUSTOM), (), ())
 AS_EVER = FileKnobs()
@@ -51,16 +52,14 @@ def test_without_a_rule_slow_training_changes_nothing_either() -> None:
     assert not any(in_force(recommend({}, slow), knob) for knob in KNOB_BY_NAME)
 
 
-@pytest.mark.parametrize(
-    ("given", "applied"),
-    [
-        ({"prefetch_depth": 3}, {"prefetch_depth"}),
-        ({"chunk_size": MIB, "cache_place": "memory"}, set()),
-        ({"compression_level": 9}, set()),
-        ({"compression": "off", "min_ratio": 2}, {"compression"}),
-        ({"compression": "on", "min_ratio": 2}, {"compression", "min_ratio"}),
-        ({"level": "Basic"}, {"level"}),
-    ],
+@cases(
+    "given, applied",
+    ({"prefetch_depth": 3}, {"prefetch_depth"}),
+    ({"chunk_size": MIB, "cache_place": "memory"}, set()),
+    ({"compression_level": 9}, set()),
+    ({"compression": "off", "min_ratio": 2}, {"compression"}),
+    ({"compression": "on", "min_ratio": 2}, {"compression", "min_ratio"}),
+    ({"level": "Basic"}, {"level"}),
 )
 def test_knobs_in_force_are_those_that_change_something(given: dict[str, KnobValue], applied: set[str]) -> None:
     found = {knob for knob in given if in_force(_explained(given), knob)}
@@ -115,17 +114,15 @@ def test_what_a_rule_gives_is_taken_as_it_is(given: dict[str, KnobValue], knobs:
     assert _knobs(given) == knobs
 
 
-@pytest.mark.parametrize(
-    ("given", "knobs"),
-    [
-        ({"level": "Basic"}, AS_EVER),
-        ({"level": "Aggressive"}, FileKnobs(streams=8)),
-        ({"strategy": "Conservative"}, AS_EVER),
-        ({"strategy": "Aggressive"}, FileKnobs(ahead_files=512)),
-        ({"cache_priority": "Urgent"}, FileKnobs(warm_rank=0, weight=16, keep=3)),
-        ({"cache_priority": "Low"}, FileKnobs(warm_rank=3, weight=1, keep=0)),
-        ({"cache_policy": "None"}, FileKnobs(warm_rank=3, cached=False, weight=1, keep=0)),
-    ],
+@cases(
+    "given, knobs",
+    ({"level": "Basic"}, AS_EVER),
+    ({"level": "Aggressive"}, FileKnobs(streams=8)),
+    ({"strategy": "Conservative"}, AS_EVER),
+    ({"strategy": "Aggressive"}, FileKnobs(ahead_files=512)),
+    ({"cache_priority": "Urgent"}, FileKnobs(warm_rank=0, weight=16, keep=3)),
+    ({"cache_priority": "Low"}, FileKnobs(warm_rank=3, weight=1, keep=0)),
+    ({"cache_policy": "None"}, FileKnobs(warm_rank=3, cached=False, weight=1, keep=0)),
 )
 def test_a_set_that_a_rule_names_counts_where_it_is_more_than_ever(
     given: dict[str, KnobValue], knobs: FileKnobs
@@ -143,16 +140,14 @@ def test_a_class_bounds_what_rules_ask_for_and_never_below_what_is_as_ever(most:
     assert (found.streams or 0) >= BY_ITSELF.streams
 
 
-@pytest.mark.parametrize(
-    ("given", "split", "unasked"),
-    [
-        ({"validation_ahead": True}, Split.VALIDATION, True),
-        ({"validation_ahead": True}, Split.TRAIN, False),
-        ({"validation_ahead": False}, Split.VALIDATION, False),
-        ({}, Split.VALIDATION, False),
-        ({"validation_ahead": True, "split": "validation"}, Split.UNKNOWN, True),
-        ({"validation_ahead": True, "split": "test"}, Split.VALIDATION, False),
-    ],
+@cases(
+    "given, split, unasked",
+    ({"validation_ahead": True}, Split.VALIDATION, True),
+    ({"validation_ahead": True}, Split.TRAIN, False),
+    ({"validation_ahead": False}, Split.VALIDATION, False),
+    ({}, Split.VALIDATION, False),
+    ({"validation_ahead": True, "split": "validation"}, Split.UNKNOWN, True),
+    ({"validation_ahead": True, "split": "test"}, Split.VALIDATION, False),
 )
 def test_validation_files_alone_come_unasked(given: dict[str, KnobValue], split: Split, unasked: bool) -> None:
     assert _knobs(given, split=split).unasked == unasked
@@ -194,15 +189,13 @@ def test_beside_a_workload_without_rules_nobody_gets_less_than_ever(knobs: FileK
     assert both.bandwidth == 1
 
 
-@pytest.mark.parametrize(
-    ("most", "level"),
-    [
-        (None, 19),
-        (OptimizationLevel.BASIC, 1),
-        (OptimizationLevel.BALANCED, 3),
-        (OptimizationLevel.AGGRESSIVE, 9),
-        (OptimizationLevel.MAXIMUM, 19),
-    ],
+@cases(
+    "most, level",
+    (None, 19),
+    (OptimizationLevel.BASIC, 1),
+    (OptimizationLevel.BALANCED, 3),
+    (OptimizationLevel.AGGRESSIVE, 9),
+    (OptimizationLevel.MAXIMUM, 19),
 )
 def test_a_level_at_most_bounds_what_packing_costs(most: OptimizationLevel | None, level: int) -> None:
     packing = _knobs({"compression": "auto", "compression_level": 19}, most=most).packing
@@ -221,14 +214,12 @@ def test_of_a_level_only_files_of_models_are_put_into_the_page_cache(model: bool
     assert file_knobs(_explained({"level": OptimizationLevel.AGGRESSIVE}), model=model).paged is paged
 
 
-@pytest.mark.parametrize(
-    ("most", "paged"),
-    [
-        (None, True),
-        (OptimizationLevel.BASIC, False),
-        (OptimizationLevel.BALANCED, False),
-        (OptimizationLevel.AGGRESSIVE, True),
-    ],
+@cases(
+    "most, paged",
+    (None, True),
+    (OptimizationLevel.BASIC, False),
+    (OptimizationLevel.BALANCED, False),
+    (OptimizationLevel.AGGRESSIVE, True),
 )
 def test_a_class_of_low_levels_takes_no_page_cache(most: OptimizationLevel | None, paged: bool) -> None:
     assert _knobs({"page_cache_prefetch": True}, most=most).paged is paged
@@ -243,16 +234,14 @@ def test_a_file_is_put_into_the_page_cache_when_one_of_its_workloads_wants_that(
     assert merged([AS_EVER, FileKnobs(paged=True)]).paged
 
 
-@pytest.mark.parametrize(
-    ("given", "most", "size"),
-    [
-        ({}, None, READ_AHEAD),
-        ({"kernel_read_ahead": 0}, None, 0),
-        ({"kernel_read_ahead": 64 * MIB}, None, 64 * MIB),
-        ({"kernel_read_ahead": 64 * MIB}, OptimizationLevel.AGGRESSIVE, 32 * MIB),
-        ({"kernel_read_ahead": 64 * MIB}, OptimizationLevel.BASIC, READ_AHEAD),
-        ({"level": OptimizationLevel.MAXIMUM}, None, READ_AHEAD),
-    ],
+@cases(
+    "given, most, size",
+    ({}, None, READ_AHEAD),
+    ({"kernel_read_ahead": 0}, None, 0),
+    ({"kernel_read_ahead": 64 * MIB}, None, 64 * MIB),
+    ({"kernel_read_ahead": 64 * MIB}, OptimizationLevel.AGGRESSIVE, 32 * MIB),
+    ({"kernel_read_ahead": 64 * MIB}, OptimizationLevel.BASIC, READ_AHEAD),
+    ({"level": OptimizationLevel.MAXIMUM}, None, READ_AHEAD),
 )
 def test_the_read_ahead_of_a_mount_is_what_a_rule_says_within_what_its_class_allows(
     given: dict[str, KnobValue], most: OptimizationLevel | None, size: int

@@ -23,6 +23,7 @@ from stoker_tuning.vocabulary import (
     RuleLayer,
     TrainingPhase,
 )
+from tests.support.cases import cases
 from tests.support.versions import VersionFolder
 
 VERSION = ("uid", "d" * 64)
@@ -153,9 +154,7 @@ def _pages(**parameters: bool) -> RuleSpec:
     return RuleSpec("pages", ORIGIN, (), (action,))
 
 
-@pytest.mark.parametrize(
-    ("said", "orders"), [({"page_cache_prefetch": True}, 1), ({"page_cache_prefetch": False}, 1), ({}, 0)]
-)
+@cases("said, orders", ({"page_cache_prefetch": True}, 1), ({"page_cache_prefetch": False}, 1), ({}, 0))
 async def test_a_whole_version_is_looked_at_for_the_page_cache_alone(
     tuner: TunerUnderTest, said: dict[str, bool], orders: int
 ) -> None:

@@ -13,6 +13,7 @@ from stoker_sidecar.errors import EmptySource, InvalidSource, ManifestInvalid, N
 from stoker_sidecar.version.builder import MOST_OBJECT_BYTES, ManifestBuilder, verify
 from stoker_sidecar.version.manifest import ROOT_INO, Manifest, ManifestInfo, Skipped
 from stoker_sidecar.version.objects import ListedObject, SkipReason, below_selector, selector
+from tests.support.cases import cases
 
 _SEGMENT = st.text("ab-.0/", min_size=1, max_size=3).filter(lambda s: "/" not in s and s not in (".", ".."))
 _PATHS = st.lists(st.lists(_SEGMENT, min_size=1, max_size=3).map("/".join), min_size=1, max_size=25, unique=True)
@@ -88,15 +89,13 @@ def test_what_is_found_by_name_number_and_path_is_the_same(tmp_path: Path, paths
         assert manifest.find(path) == manifest.entry(entry.ino) == manifest.lookup(entry.parent, entry.name) == entry
 
 
-@pytest.mark.parametrize(
+@cases(
     "other",
-    [
-        _object("a", size=4),
-        _object("a", mtime_ns=6),
-        _object("a", etag="f"),
-        _object("b"),
-        ListedObject(b"a", 3, 5, "e", "v2"),
-    ],
+    _object("a", size=4),
+    _object("a", mtime_ns=6),
+    _object("a", etag="f"),
+    _object("b"),
+    ListedObject(b"a", 3, 5, "e", "v2"),
 )
 def test_any_difference_makes_another_version(tmp_path: Path, other: ListedObject) -> None:
     assert _build(tmp_path, _object("a")).digest != _build(tmp_path, other).digest
@@ -188,17 +187,15 @@ def test_a_manifest_is_the_version_that_it_is_named_by(tmp_path: Path) -> None:
     assert verify(tmp_path / "m.sqlite", info.digest) == info
 
 
-@pytest.mark.parametrize(
+@cases(
     "change",
-    [
-        "UPDATE entry SET etag = 'x' WHERE ino = 3",
-        "UPDATE entry SET name = CAST('..' AS BLOB) WHERE ino = 3",
-        "UPDATE entry SET name = CAST('x/y' AS BLOB) WHERE ino = 3",
-        "UPDATE entry SET parent = 3 WHERE ino = 2",
-        "DELETE FROM entry WHERE ino = 4",
-        "DELETE FROM info WHERE key = 'files'",
-        "PRAGMA user_version = 99",
-    ],
+    "UPDATE entry SET etag = 'x' WHERE ino = 3",
+    "UPDATE entry SET name = CAST('..' AS BLOB) WHERE ino = 3",
+    "UPDATE entry SET name = CAST('x/y' AS BLOB) WHERE ino = 3",
+    "UPDATE entry SET parent = 3 WHERE ino = 2",
+    "DELETE FROM entry WHERE ino = 4",
+    "DELETE FROM info WHERE key = 'files'",
+    "PRAGMA user_version = 99",
 )
 def test_a_manifest_that_was_changed_is_refused(tmp_path: Path, change: str) -> None:
     info = _build(tmp_path, _object("a/b"), _object("c"), _object("d"))

@@ -15,28 +15,27 @@ from stoker_sidecar.version.objects import (
     selector,
     skip_reason,
 )
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("path", "size", "reason"),
-    [
-        (b"a/b.png", 1, None),
-        (b"a b/\xc3\xbc \t\n.png", 1, None),
-        (b"empty/", 0, None),
-        (b"...", 1, None),
-        (b"a" * 255, 1, None),
-        (b"a//b", 1, SkipReason.EMPTY_SEGMENT),
-        (b"/a", 1, SkipReason.EMPTY_SEGMENT),
-        (b"a//", 0, SkipReason.EMPTY_SEGMENT),
-        (b"a/./b", 1, SkipReason.DOT_SEGMENT),
-        (b"a/../b", 1, SkipReason.DOT_SEGMENT),
-        (b"..", 1, SkipReason.DOT_SEGMENT),
-        (b"a\0b", 1, SkipReason.NUL_BYTE),
-        (b"a" * 256, 1, SkipReason.SEGMENT_TOO_LONG),
-        (b"a/" * 2100 + b"a", 1, SkipReason.PATH_TOO_LONG),
-        (b"caf\xe9", 1, SkipReason.NOT_UTF8),
-        (b"a/", 5, SkipReason.FOLDER_WITH_CONTENT),
-    ],
+@cases(
+    "path, size, reason",
+    (b"a/b.png", 1, None),
+    (b"a b/\xc3\xbc \t\n.png", 1, None),
+    (b"empty/", 0, None),
+    (b"...", 1, None),
+    (b"a" * 255, 1, None),
+    (b"a//b", 1, SkipReason.EMPTY_SEGMENT),
+    (b"/a", 1, SkipReason.EMPTY_SEGMENT),
+    (b"a//", 0, SkipReason.EMPTY_SEGMENT),
+    (b"a/./b", 1, SkipReason.DOT_SEGMENT),
+    (b"a/../b", 1, SkipReason.DOT_SEGMENT),
+    (b"..", 1, SkipReason.DOT_SEGMENT),
+    (b"a\0b", 1, SkipReason.NUL_BYTE),
+    (b"a" * 256, 1, SkipReason.SEGMENT_TOO_LONG),
+    (b"a/" * 2100 + b"a", 1, SkipReason.PATH_TOO_LONG),
+    (b"caf\xe9", 1, SkipReason.NOT_UTF8),
+    (b"a/", 5, SkipReason.FOLDER_WITH_CONTENT),
 )
 def test_a_key_is_a_file_or_says_why_not(path: bytes, size: int, reason: SkipReason | None) -> None:
     assert skip_reason(path, size) is reason
@@ -51,36 +50,32 @@ def test_what_is_kept_is_a_relative_path_that_linux_takes(path: bytes) -> None:
         path.decode()
 
 
-@pytest.mark.parametrize(
-    ("given_prefix", "prefix"), [("", ""), ("/", ""), ("p", "p/"), ("p/", "p/"), ("p/q//", "p/q/")]
-)
+@cases("given_prefix, prefix", ("", ""), ("/", ""), ("p", "p/"), ("p/", "p/"), ("p/q//", "p/q/"))
 def test_a_prefix_with_and_without_slash_is_the_same_folder(given_prefix: str, prefix: str) -> None:
     assert folder_prefix(given_prefix) == prefix
 
 
-@pytest.mark.parametrize(
-    ("pattern", "path", "matches"),
-    [
-        ("*.png", "a.png", True),
-        ("*.png", "d/a.png", False),
-        ("**/*.png", "a.png", True),
-        ("**/*.png", "d/e/a.png", True),
-        ("train/**", "train/a", True),
-        ("train/**", "train/d/a", True),
-        ("train/**", "train", False),
-        ("train/**", "training/a", False),
-        ("a/**/b", "a/b", True),
-        ("a/**/b", "a/x/y/b", True),
-        ("a/**/b", "a/xb", False),
-        ("**", "x/y", True),
-        ("f?.bin", "f1.bin", True),
-        ("f?.bin", "f/.bin", False),
-        ("f[0-3].bin", "f2.bin", True),
-        ("f[!0-3].bin", "f2.bin", False),
-        ("f[!0-3].bin", "f/.bin", False),
-        ("a.b", "aXb", False),
-        ("a+(b", "a+(b", True),
-    ],
+@cases(
+    "pattern, path, matches",
+    ("*.png", "a.png", True),
+    ("*.png", "d/a.png", False),
+    ("**/*.png", "a.png", True),
+    ("**/*.png", "d/e/a.png", True),
+    ("train/**", "train/a", True),
+    ("train/**", "train/d/a", True),
+    ("train/**", "train", False),
+    ("train/**", "training/a", False),
+    ("a/**/b", "a/b", True),
+    ("a/**/b", "a/x/y/b", True),
+    ("a/**/b", "a/xb", False),
+    ("**", "x/y", True),
+    ("f?.bin", "f1.bin", True),
+    ("f?.bin", "f/.bin", False),
+    ("f[0-3].bin", "f2.bin", True),
+    ("f[!0-3].bin", "f2.bin", False),
+    ("f[!0-3].bin", "f/.bin", False),
+    ("a.b", "aXb", False),
+    ("a+(b", "a+(b", True),
 )
 def test_star_stops_at_a_slash_and_two_stars_do_not(pattern: str, path: str, matches: bool) -> None:
     assert (compile_pattern(pattern).fullmatch(path) is not None) is matches
@@ -111,15 +106,13 @@ def test_patterns_match_the_same_paths_as_backtracking(pattern: str, path: str) 
 _DEEP = ("a" * 255 + "/") * 15 + "a" * 255  # the longest path in Linux
 
 
-@pytest.mark.parametrize(
-    ("pattern", "path"),
-    [
-        ("*a" * 100 + "*b", "a" * 255),
-        ("**/" * 60 + "b", "a/" * 2000 + "a"),
-        ("/".join(["**/*a*b*"] * 25), _DEEP),
-        ("**/" + "/".join(["*a*"] * 60) + "/**/z", "aa/" * 1300 + "a"),
-        ("*" + "a" * 253 + "b", _DEEP),
-    ],
+@cases(
+    "pattern, path",
+    ("*a" * 100 + "*b", "a" * 255),
+    ("**/" * 60 + "b", "a/" * 2000 + "a"),
+    ("/".join(["**/*a*b*"] * 25), _DEEP),
+    ("**/" + "/".join(["*a*"] * 60) + "/**/z", "aa/" * 1300 + "a"),
+    ("*" + "a" * 253 + "b", _DEEP),
 )
 def test_no_pattern_takes_long_for_any_path(pattern: str, path: str) -> None:
     begin = time.thread_time()
@@ -145,21 +138,19 @@ def test_exclude_wins_over_include() -> None:
     assert not selected("test/a")
 
 
-@pytest.mark.parametrize(
-    ("include", "exclude", "folder", "selected"),
-    [
-        ((), (), "lost+found", True),
-        ((), ("lost+found/**",), "lost+found", False),
-        ((), ("lost+found/*",), "lost+found", False),
-        ((), ("**/*.tmp",), "a", True),
-        (("train/**",), (), "lost+found", False),
-        (("train/**",), (), "train/a", True),
-        (("**/*.txt",), (), "a/b", True),
-        (("*.txt",), (), "a", False),
-        (("t*/*/x.txt",), (), "train/a", True),
-        (("t*/*/x.txt",), (), "train/a/b", False),
-        (("train/**",), ("train/private/**",), "train/private", False),
-    ],
+@cases(
+    "include, exclude, folder, selected",
+    ((), (), "lost+found", True),
+    ((), ("lost+found/**",), "lost+found", False),
+    ((), ("lost+found/*",), "lost+found", False),
+    ((), ("**/*.tmp",), "a", True),
+    (("train/**",), (), "lost+found", False),
+    (("train/**",), (), "train/a", True),
+    (("**/*.txt",), (), "a/b", True),
+    (("*.txt",), (), "a", False),
+    (("t*/*/x.txt",), (), "train/a", True),
+    (("t*/*/x.txt",), (), "train/a/b", False),
+    (("train/**",), ("train/private/**",), "train/private", False),
 )
 def test_a_folder_counts_if_its_files_could_be_selected(
     include: tuple[str, ...], exclude: tuple[str, ...], folder: str, selected: bool

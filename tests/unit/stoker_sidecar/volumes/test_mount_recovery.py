@@ -15,6 +15,7 @@ from stoker_sidecar.volumes.core.publish import Published, PublishRequest, Versi
 from stoker_sidecar.volumes.mount_recovery import recover_from
 from stoker_sidecar.volumes.mount_table import MountTable, UnknownMounts
 from tests.fakes.volumes import DIGEST, UID, node_dataset
+from tests.support.cases import cases
 
 VERSION = (UID, DIGEST)
 OTHER = ("other", "e5" * 32)
@@ -88,15 +89,13 @@ def node(tmp_path: Path) -> LostNode:
 
 
 @pytest.mark.expected_logs("rebuilt from mountinfo")
-@pytest.mark.parametrize(
-    ("layers", "mode", "fuse", "overlay"),
-    [
-        (["native"], MountMode.NATIVE, False, False),
-        (["fuse"], MountMode.FUSE, True, False),
-        (["overlay"], MountMode.OVERLAY, True, True),
-        (["fuse", "overlay", "native"], MountMode.NATIVE, True, True),
-        (["dead fuse", "overlay"], MountMode.OVERLAY, True, True),
-    ],
+@cases(
+    "layers, mode, fuse, overlay",
+    (["native"], MountMode.NATIVE, False, False),
+    (["fuse"], MountMode.FUSE, True, False),
+    (["overlay"], MountMode.OVERLAY, True, True),
+    (["fuse", "overlay", "native"], MountMode.NATIVE, True, True),
+    (["dead fuse", "overlay"], MountMode.OVERLAY, True, True),
 )
 def test_a_mount_without_a_row_gets_one(
     node: LostNode, layers: list[str], mode: MountMode, fuse: bool, overlay: bool

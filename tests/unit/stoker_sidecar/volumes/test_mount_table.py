@@ -11,6 +11,7 @@ from stoker_sidecar.volumes.core.publish import Bind, Published, published
 from stoker_sidecar.volumes.mount_table import MountTable
 from stoker_tuning.frameworks.pod_hints import FrameworkSource, PodHints
 from tests.fakes.volumes import DIGEST, UID, FakeVersions, publish_request
+from tests.support.cases import cases
 
 
 def record(pod: str = "trainer-0") -> Published:
@@ -80,9 +81,7 @@ def test_unknown_fields_of_a_later_release_are_ignored(tmp_path: Path) -> None:
 
 
 @pytest.mark.expected_logs("1 of its 2 rows cannot be read")
-@pytest.mark.parametrize(
-    "change", [{"mode": "erofs"}, {"uid": 7}, {"request": 5}, {"request": {}}, {"folder": None}, {"files": "many"}]
-)
+@cases("change", {"mode": "erofs"}, {"uid": 7}, {"request": 5}, {"request": {}}, {"folder": None}, {"files": "many"})
 def test_a_row_that_cannot_be_read_costs_only_itself(tmp_path: Path, change: dict[str, object]) -> None:
     path = tmp_path / "mounts.json"
     for pod in ("a", "b"):
@@ -94,9 +93,7 @@ def test_a_row_that_cannot_be_read_costs_only_itself(tmp_path: Path, change: dic
     assert (tmp_path / "mounts.unreadable").read_text() == path.read_text()
 
 
-@pytest.mark.parametrize(
-    "content", ["", "{", "[]", '{"format": 99, "mounts": []}', '{"format": 1, "minReader": 2, "mounts": []}']
-)
+@cases("content", "", "{", "[]", '{"format": 99, "mounts": []}', '{"format": 1, "minReader": 2, "mounts": []}')
 @pytest.mark.expected_logs("is damaged")
 def test_an_unreadable_file_is_kept_aside_and_the_table_starts_empty(tmp_path: Path, content: str) -> None:
     (tmp_path / "mounts.json").write_text(content)

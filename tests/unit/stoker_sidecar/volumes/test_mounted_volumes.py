@@ -19,8 +19,7 @@ def node(tmp_path: Path) -> FakeNode:
 
 
 async def test_a_completed_version_is_laid_over_fuse_and_the_server_stays_for_open_files(node: FakeNode) -> None:
-    node.planned(complete=False)
-    await node.publisher.publish(node.request())
+    await node.published(complete=False)
     node.versions.add(complete=True)
     await node.upkeep.reconcile(UID, DIGEST)
     assert (node.stack(), node.keeper.served) == ([FUSE, TREE], {(UID, DIGEST): FUSE})
@@ -29,8 +28,7 @@ async def test_a_completed_version_is_laid_over_fuse_and_the_server_stays_for_op
 
 @pytest.mark.parametrize("old", [MountMode.FUSE, MountMode.OVERLAY])
 async def test_a_row_has_the_mode_that_the_pod_still_reads_in(node: FakeNode, old: MountMode) -> None:
-    node.planned(complete=False)
-    await node.publisher.publish(node.request())
+    await node.published(complete=False)
     node.versions.add(complete=True)
     node.mounts.old_modes = {str(old)}
     await node.upkeep.reconcile(UID, DIGEST)
@@ -38,8 +36,7 @@ async def test_a_row_has_the_mode_that_the_pod_still_reads_in(node: FakeNode, ol
 
 
 async def test_a_row_is_native_once_the_pods_container_has_started_again(node: FakeNode) -> None:
-    node.planned(complete=False)
-    await node.publisher.publish(node.request())
+    await node.published(complete=False)
     node.versions.add(complete=True)
     node.mounts.old_modes = {"fuse"}
     await node.upkeep.reconcile(UID, DIGEST)
@@ -50,8 +47,7 @@ async def test_a_row_is_native_once_the_pods_container_has_started_again(node: F
 
 
 async def test_a_promotion_happens_once(node: FakeNode) -> None:
-    node.planned(complete=False)
-    await node.publisher.publish(node.request())
+    await node.published(complete=False)
     node.versions.add(complete=True)
     for _ in range(2):
         await node.upkeep.reconcile(UID, DIGEST)
@@ -59,16 +55,14 @@ async def test_a_promotion_happens_once(node: FakeNode) -> None:
 
 
 async def test_an_incomplete_version_is_not_promoted(node: FakeNode) -> None:
-    node.planned(complete=False)
-    await node.publisher.publish(node.request())
+    await node.published(complete=False)
     await node.upkeep.reconcile(UID, DIGEST)
     assert node.stack() == [FUSE]
 
 
 @pytest.mark.expected_logs("stays on fuse")
 async def test_a_promotion_that_fails_leaves_the_pod_on_fuse(node: FakeNode) -> None:
-    node.planned(complete=False)
-    await node.publisher.publish(node.request())
+    await node.published(complete=False)
     node.versions.add(complete=True)
     node.mounts.refuses = True
     await node.upkeep.reconcile(UID, DIGEST)
@@ -76,24 +70,21 @@ async def test_a_promotion_that_fails_leaves_the_pod_on_fuse(node: FakeNode) -> 
 
 
 async def test_a_restarted_agent_leaves_living_mounts_alone(node: FakeNode) -> None:
-    node.planned(complete=False)
-    await node.publisher.publish(node.request())
+    await node.published(complete=False)
     node.restart()
     await node.upkeep.restore()
     assert (node.stack(), len(node.publisher.rows())) == ([FUSE], 1)
 
 
 async def test_a_restarted_agent_shows_the_top_layer_where_the_last_one_could_not(node: FakeNode) -> None:
-    node.planned(complete=False)
-    await node.publisher.publish(node.request())
+    await node.published(complete=False)
     node.restart()
     await node.upkeep.restore()
     assert node.mounts.followed == [node.request().pod_uid]
 
 
 async def test_a_dead_mount_is_served_anew_on_top_where_running_containers_see_it(node: FakeNode) -> None:
-    node.planned(complete=False)
-    await node.publisher.publish(node.request())
+    await node.published(complete=False)
     node.keeper.served.clear()
     node.mounts.dead.add(node.request().target)
     node.restart()
@@ -102,8 +93,7 @@ async def test_a_dead_mount_is_served_anew_on_top_where_running_containers_see_i
 
 
 async def test_a_dead_mount_of_a_version_that_is_complete_by_now_becomes_native(node: FakeNode) -> None:
-    node.planned(complete=False)
-    await node.publisher.publish(node.request())
+    await node.published(complete=False)
     node.mounts.dead.add(node.request().target)
     node.versions.add(complete=True)
     node.restart()
@@ -113,8 +103,7 @@ async def test_a_dead_mount_of_a_version_that_is_complete_by_now_becomes_native(
 
 @pytest.mark.expected_logs("mounting over the dead layer failed")
 async def test_a_dead_layer_that_cannot_be_covered_is_taken_off_first(node: FakeNode) -> None:
-    node.planned(complete=False)
-    await node.publisher.publish(node.request())
+    await node.published(complete=False)
     node.mounts.dead.add(node.request().target)
     node.mounts.refuses_over_dead = True
     await node.upkeep.restore()
@@ -122,16 +111,14 @@ async def test_a_dead_layer_that_cannot_be_covered_is_taken_off_first(node: Fake
 
 
 async def test_a_volume_whose_mount_is_missing_is_mounted_again(node: FakeNode) -> None:
-    node.planned(complete=True)
-    await node.publisher.publish(node.request())
+    await node.published(complete=True)
     node.mounts.stacks.clear()
     await node.upkeep.restore()
     assert node.stack() == [TREE]
 
 
 async def test_a_volume_whose_pod_is_gone_is_forgotten_and_its_server_ended(node: FakeNode) -> None:
-    node.planned(complete=False)
-    await node.publisher.publish(node.request())
+    await node.published(complete=False)
     node.mounts.stacks.clear()
     node.request().target.rmdir()
     await node.upkeep.restore()
@@ -155,8 +142,7 @@ async def test_one_volume_that_cannot_be_restored_does_not_keep_others_from_it(n
 @pytest.mark.parametrize("complete", [True, False])
 @pytest.mark.expected_logs("was not mounted again")
 async def test_a_dead_mount_is_mounted_again_when_its_version_comes_back(node: FakeNode, complete: bool) -> None:
-    node.planned(complete=False)
-    await node.publisher.publish(node.request())
+    await node.published(complete=False)
     node.mounts.stacks.clear()
     node.versions.versions.clear()
     node.restart()
@@ -169,8 +155,7 @@ async def test_a_dead_mount_is_mounted_again_when_its_version_comes_back(node: F
 
 @pytest.mark.expected_logs("mounting over the dead layer failed", "was not mounted again")
 async def test_a_dead_mount_that_is_refused_again_can_be_tried_again(node: FakeNode) -> None:
-    node.planned(complete=False)
-    await node.publisher.publish(node.request())
+    await node.published(complete=False)
     node.mounts.stacks.clear()
     node.mounts.refuses = True
     await node.upkeep.restore()
@@ -180,23 +165,20 @@ async def test_a_dead_mount_that_is_refused_again_can_be_tried_again(node: FakeN
 
 
 async def test_publishing_again_over_a_dead_mount_heals_it(node: FakeNode) -> None:
-    node.planned(complete=False)
-    await node.publisher.publish(node.request())
+    await node.published(complete=False)
     node.mounts.dead.add(node.request().target)
     await node.publisher.publish(node.request())
     assert not node.mounts.is_dead(node.request().target)
 
 
 async def test_a_cold_volume_starts_on_fuse_and_a_metadata_layer_is_asked_for(node: FakeNode) -> None:
-    node.planned(complete=False)
-    await node.publisher.publish(node.request())
+    await node.published(complete=False)
     await node.upkeep.reconcile(UID, DIGEST)
     assert (node.stack(), node.overlays.begun) == ([FUSE], [VERSION])
 
 
 async def test_a_volume_is_swapped_to_the_overlay_when_its_layer_is_built(node: FakeNode) -> None:
-    node.planned(complete=False)
-    await node.publisher.publish(node.request())
+    await node.published(complete=False)
     node.overlays.ready.add(VERSION)
     assert await node.upkeep.reconcile(UID, DIGEST)
     assert (node.stack(), node.publisher.rows()[0].mode) == ([FUSE, OVERLAY], MountMode.OVERLAY)
@@ -212,8 +194,7 @@ async def test_a_new_volume_takes_the_overlay_at_once_when_the_layer_is_there(no
 async def test_a_node_that_cannot_overlay_builds_no_layer(node: FakeNode) -> None:
     node.modes = (MountMode.NATIVE, MountMode.FUSE)
     node.restart()
-    node.planned(complete=False)
-    await node.publisher.publish(node.request())
+    await node.published(complete=False)
     assert await node.upkeep.reconcile(UID, DIGEST)
     assert node.overlays.begun == []
 
@@ -227,20 +208,17 @@ async def test_an_overlay_that_is_refused_leaves_the_volume_on_fuse_for_good(nod
 
 
 async def test_the_native_mount_of_a_claim_cannot_be_made_writable(node: FakeNode) -> None:
-    node.planned(complete=True)
-    await node.publisher.publish(request := node.request(ephemeral=False))
+    request = await node.published(complete=True, ephemeral=False)
     assert node.mounts.read_only == {request.target}
 
 
 async def test_an_inline_volume_which_must_be_read_only_is_bound_directly(node: FakeNode) -> None:
-    node.planned(complete=True)
-    await node.publisher.publish(node.request(ephemeral=True))
+    await node.published(complete=True, ephemeral=True)
     assert (node.stack(), node.mounts.read_only) == ([TREE], set())
 
 
 async def test_a_claim_that_becomes_native_after_a_restart_cannot_be_made_writable(node: FakeNode) -> None:
-    node.planned(complete=False)
-    await node.publisher.publish(request := node.request(ephemeral=False))
+    request = await node.published(complete=False, ephemeral=False)
     node.restart()
     node.versions.add(complete=True)
     await node.upkeep.reconcile(UID, DIGEST)
@@ -274,16 +252,14 @@ async def test_the_overlay_and_its_server_live_until_the_last_volume_is_gone(nod
 async def test_a_native_volume_whose_version_turns_out_damaged_is_covered_by_what_can_still_read_it(
     node: FakeNode,
 ) -> None:
-    node.planned(complete=True)
-    await node.publisher.publish(node.request())
+    await node.published(complete=True)
     node.versions.add(complete=False)
     await node.upkeep.reconcile(UID, DIGEST)
     assert (node.stack(), node.publisher.rows()[0].mode) == ([TREE, FUSE], MountMode.FUSE)
 
 
 async def test_a_version_that_left_the_disk_keeps_its_mounts(node: FakeNode) -> None:
-    node.planned(complete=True)
-    await node.publisher.publish(node.request())
+    await node.published(complete=True)
     node.versions.versions.clear()
     assert await node.upkeep.reconcile(UID, DIGEST)
     assert node.stack() == [TREE]
@@ -291,8 +267,7 @@ async def test_a_version_that_left_the_disk_keeps_its_mounts(node: FakeNode) -> 
 
 @pytest.mark.expected_logs("stays on fuse")
 async def test_a_swap_that_is_refused_is_told_and_can_be_tried_again(node: FakeNode) -> None:
-    node.planned(complete=False)
-    await node.publisher.publish(node.request())
+    await node.published(complete=False)
     node.versions.add(complete=True)
     node.mounts.refuses = True
     refused_at_first = await node.upkeep.reconcile(UID, DIGEST)
@@ -353,6 +328,5 @@ async def test_a_mount_counts_as_served_once_its_server_answers(
         await serve(*words)
 
     monkeypatch.setattr(node.keeper, "serve", slowly)
-    node.planned(complete=False)
-    await node.publisher.publish(node.request())
+    await node.published(complete=False)
     assert (seen, node.mounted.served()) == ([frozenset()], frozenset({(UID, DIGEST)}))

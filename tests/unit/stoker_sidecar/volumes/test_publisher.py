@@ -23,14 +23,12 @@ def node(tmp_path: Path) -> FakeNode:
 
 
 async def test_a_complete_version_is_bound_natively_with_no_server(node: FakeNode) -> None:
-    node.planned(complete=True)
-    await node.publisher.publish(node.request())
+    await node.published(complete=True)
     assert (node.stack(), node.keeper.served) == ([TREE], {})
 
 
 async def test_an_incomplete_version_is_served_by_fuse(node: FakeNode) -> None:
-    node.planned(complete=False)
-    await node.publisher.publish(node.request())
+    await node.published(complete=False)
     assert (node.stack(), node.keeper.served) == ([FUSE], {(UID, DIGEST): FUSE})
 
 
@@ -48,8 +46,7 @@ async def test_two_calls_at_once_for_one_target_mount_once(node: FakeNode) -> No
 
 
 async def test_another_dataset_at_a_target_in_use_is_refused(node: FakeNode) -> None:
-    node.planned(complete=True)
-    await node.publisher.publish(node.request())
+    await node.published(complete=True)
     error = await refused(lambda: node.publisher.publish(node.request(dataset="other")))
     assert error.code is VolumeCode.ALREADY_EXISTS
 
@@ -66,8 +63,7 @@ async def test_a_pod_with_more_volumes_than_any_needs_is_refused_and_others_are_
 
 
 async def test_a_mounted_volume_keeps_its_version_when_the_plan_moves_on(node: FakeNode) -> None:
-    node.planned(complete=True)
-    await node.publisher.publish(node.request())
+    await node.published(complete=True)
     node.plan.add(node_dataset(version="d2" * 32))
     await node.publisher.publish(node.request())
     assert (node.stack(), node.publisher.held_versions()) == ([TREE], {UID: (DIGEST,)})
@@ -117,8 +113,7 @@ async def test_a_version_is_named_once_for_each_of_its_volumes(node: FakeNode) -
 
 
 async def test_nothing_is_kept_for_a_volume_that_is_gone(node: FakeNode) -> None:
-    node.planned(complete=True)
-    await node.publisher.publish(node.request())
+    await node.published(complete=True)
     await node.publisher.unpublish(node.request().target)
     assert node.publisher.held_versions() == {}
 
@@ -179,15 +174,13 @@ async def test_a_keeper_that_refuses_is_told_to_the_kubelet(node: FakeNode) -> N
 
 
 async def test_a_row_tells_the_mode(node: FakeNode) -> None:
-    node.planned(complete=False)
-    await node.publisher.publish(node.request())
+    await node.published(complete=False)
     (row,) = node.publisher.rows()
     assert (row.phase, row.mode, row.version) == (MountPhase.MOUNTED, MountMode.FUSE, DIGEST)
 
 
 async def test_unpublish_takes_off_every_layer_and_the_folder(node: FakeNode) -> None:
-    node.planned(complete=False)
-    await node.publisher.publish(node.request())
+    await node.published(complete=False)
     node.versions.add(complete=True)
     await node.upkeep.reconcile(UID, DIGEST)
     await node.publisher.unpublish(node.request().target)
@@ -271,8 +264,7 @@ async def test_stats_tell_the_size_of_the_version(node: FakeNode) -> None:
 
 
 async def test_every_change_of_the_rows_is_announced(node: FakeNode) -> None:
-    node.planned(complete=True)
-    await node.publisher.publish(node.request())
+    await node.published(complete=True)
     after_publish = node.changes
     await node.publisher.unpublish(node.request().target)
     assert 0 < after_publish < node.changes
@@ -306,8 +298,7 @@ async def test_a_metadata_layer_that_an_unknown_mount_may_need_stays(node: FakeN
 
 async def unnamed(node: FakeNode) -> PublishRequest:
     """Publish a volume, and replace its row by one rebuilt from mountinfo."""
-    node.planned(complete=True)
-    await node.publisher.publish(node.request())
+    await node.published(complete=True)
     table = MountTable(node.folder / "mounts.json")
     (record,) = table.all()
     lost = replace(record.request, dataset_namespace="", dataset="", pod_namespace="", pod="")

@@ -8,6 +8,7 @@ import pytest
 from stoker_api.datasets.dataset import MountMode
 from stoker_sidecar.volumes.user_namespaces import UserNamespaces
 from tests.fakes.volumes import DIGEST, UID
+from tests.support.cases import cases
 from tests.support.fake_node import FUSE, TREE, VERSION, FakeNode, refused
 
 
@@ -16,9 +17,7 @@ def node(tmp_path: Path) -> FakeNode:
     return FakeNode(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("ephemeral", "complete", "stack"), [(True, False, [FUSE]), (True, True, [TREE]), (False, True, [FUSE])]
-)
+@cases("ephemeral, complete, stack", (True, False, [FUSE]), (True, True, [TREE]), (False, True, [FUSE]))
 async def test_a_pod_with_a_user_namespace_gets_a_mount_that_the_kernel_can_map(
     node: FakeNode, ephemeral: bool, complete: bool, stack: list[Path]
 ) -> None:
@@ -44,8 +43,7 @@ async def test_a_claim_moves_to_fuse_when_the_kubelet_maps_the_pods_users(node: 
 @pytest.mark.expected_logs("claims of versions in .* use FUSE")
 async def test_a_claim_is_served_by_fuse_where_the_kernel_refuses_the_layer(node: FakeNode) -> None:
     node.mounts.refuses_layers = True
-    node.planned(complete=True)
-    await node.publisher.publish(node.request(ephemeral=False))
+    await node.published(complete=True, ephemeral=False)
     assert (node.stack(), node.publisher.rows()[0].mode) == ([FUSE], MountMode.FUSE)
     assert await node.upkeep.reconcile(UID, DIGEST)  # not retried at each change
 
@@ -62,6 +60,5 @@ async def test_an_error_of_the_disk_is_no_refusal_of_the_layer(node: FakeNode, c
 
 async def test_inline_volumes_need_no_layer(node: FakeNode) -> None:
     node.mounts.refuses_layers = True
-    node.planned(complete=True)
-    await node.publisher.publish(node.request())
+    await node.published(complete=True)
     assert node.stack() == [TREE]

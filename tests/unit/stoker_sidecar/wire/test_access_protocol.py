@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from stoker_sidecar.wire.access_protocol import MOST_ROWS, AccessBatch, AccessRow, parse_batch
+from tests.support.cases import cases
 
 BATCH = AccessBatch(
     3, 1.0, 2.0, 0.5, 7, reads=2, bytes=8192, waited=0.25, lost=1, rows=(AccessRow(1.5, 9, 0, 4096, 77),)
@@ -26,23 +27,21 @@ def test_the_longest_batch_fits_a_packet() -> None:
     assert len(json.dumps(AccessBatch(1, 0.0, 1.0, 1.0, 1, rows=(row,) * MOST_ROWS).packet())) < 64 * 1024
 
 
-@pytest.mark.parametrize(
+@cases(
     "changes",
-    [
-        {"opens": -1},
-        {"opens": True},
-        {"share": 1.5},
-        {"share": float("nan")},
-        {"since": float("inf")},
-        {"since": 3.0},
-        {"waited": 9.0},
-        {"watch": "3"},
-        {"rows": [[1.0, 1, 0, 0, 0]] * (MOST_ROWS + 1)},
-        {"rows": [[1.0, 1, 0, 0]]},
-        {"rows": [[1.0, -1, 0, 0, 0]]},
-        {"rows": [["now", 1, 0, 0, 0]]},
-        {"rows": {}},
-    ],
+    {"opens": -1},
+    {"opens": True},
+    {"share": 1.5},
+    {"share": float("nan")},
+    {"since": float("inf")},
+    {"since": 3.0},
+    {"waited": 9.0},
+    {"watch": "3"},
+    {"rows": [[1.0, 1, 0, 0, 0]] * (MOST_ROWS + 1)},
+    {"rows": [[1.0, 1, 0, 0]]},
+    {"rows": [[1.0, -1, 0, 0, 0]]},
+    {"rows": [["now", 1, 0, 0, 0]]},
+    {"rows": {}},
 )
 def test_what_is_no_batch_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r".+"):

@@ -1,21 +1,19 @@
 """Room is divided equally."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_sidecar.wire.dataset_texts import fair_shares
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("demands", "room", "shares"),
-    [
-        ({}, 10, {}),
-        ({"a": 5}, 10, {"a": 5}),
-        ({"a": 50, "b": 2}, 10, {"a": 8, "b": 2}),
-        ({"a": 50, "b": 50, "c": 2}, 10, {"a": 4, "b": 4, "c": 2}),
-        ({"a": 5}, -1, {"a": 0}),
-    ],
+@cases(
+    "demands, room, shares",
+    ({}, 10, {}),
+    ({"a": 5}, 10, {"a": 5}),
+    ({"a": 50, "b": 2}, 10, {"a": 8, "b": 2}),
+    ({"a": 50, "b": 50, "c": 2}, 10, {"a": 4, "b": 4, "c": 2}),
+    ({"a": 5}, -1, {"a": 0}),
 )
 def test_room_is_divided_equally_and_unused_parts_go_to_the_others(
     demands: dict[str, int], room: int, shares: dict[str, int]

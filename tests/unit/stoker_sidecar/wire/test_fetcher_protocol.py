@@ -32,44 +32,39 @@ from stoker_sidecar.wire.fetcher_protocol import (
     encode_reply,
     encode_request,
 )
+from tests.support.cases import cases
 
 ORPHANS = {"gone": ("d",)}
 
 
-@pytest.mark.parametrize(
+@cases(
     "request_",
-    [
-        Configure({"uid": "u"}, StaticCredentials("id", "secret", "token", "pem"), ("d",)),
-        Configure({"uid": "u"}, StaticCredentials("id", "secret")),
-        PageWindow("u", "d", "pod", 5, 1.5, 2.5, 100.0, b"\0" * 16, alone=True),
-        Configure({"uid": "u"}, WebIdentityCredentials("arn", "token", "2026-01-01T00:00:00Z")),
-        Configure({"uid": "u"}, AmbientCredentials()),
-        Configure({"uid": "u"}, UnusableCredentials(Reason.SECRET_NOT_FOUND, "there is no Secret 's'")),
-        Remove("u"),
-        Watch(),
-        Read("u", "d", 7, 4096, 131072),
-    ],
+    Configure({"uid": "u"}, StaticCredentials("id", "secret", "token", "pem"), ("d",)),
+    Configure({"uid": "u"}, StaticCredentials("id", "secret")),
+    PageWindow("u", "d", "pod", 5, 1.5, 2.5, 100.0, b"\0" * 16, alone=True),
+    Configure({"uid": "u"}, WebIdentityCredentials("arn", "token", "2026-01-01T00:00:00Z")),
+    Configure({"uid": "u"}, AmbientCredentials()),
+    Configure({"uid": "u"}, UnusableCredentials(Reason.SECRET_NOT_FOUND, "there is no Secret 's'")),
+    Remove("u"),
+    Watch(),
+    Read("u", "d", 7, 4096, 131072),
 )
 def test_a_request_arrives_as_it_was_sent(request_: Request) -> None:
     assert decode_request(encode_request(9, request_)) == (9, request_)
 
 
-@pytest.mark.parametrize(
+@cases(
     "reply",
-    [
-        Done(),
-        ReadDone("parts", "parts/7.0a0b0c0d"),
-        Failed(116, "changed", "SourceChanged"),
-        Progress(({"uid": "u"},), 1, 2, 3, ORPHANS, (), (Count("u", EVICTIONS, "", 1),), (Notice(1, "u", "r", "m"),)),
-    ],
+    Done(),
+    ReadDone("parts", "parts/7.0a0b0c0d"),
+    Failed(116, "changed", "SourceChanged"),
+    Progress(({"uid": "u"},), 1, 2, 3, ORPHANS, (), (Count("u", EVICTIONS, "", 1),), (Notice(1, "u", "r", "m"),)),
 )
 def test_a_reply_arrives_as_it_was_sent(reply: Reply) -> None:
     assert decode_reply(encode_reply(9, reply)) == (9, reply)
 
 
-@pytest.mark.parametrize(
-    "line", [b"\n", b"[]\n", b"{}\n", b'{"id":1,"op":"fly"}\n', b'{"id":1,"op":"read"}\n', b"\xff\n"]
-)
+@cases("line", b"\n", b"[]\n", b"{}\n", b'{"id":1,"op":"fly"}\n', b'{"id":1,"op":"read"}\n', b"\xff\n")
 def test_what_is_no_request_is_refused(line: bytes) -> None:
     with pytest.raises(ProtocolError):
         decode_request(line)

@@ -13,6 +13,7 @@ from stoker_sidecar.wire.plugins_protocol import (
     encode_question,
     encode_told,
 )
+from tests.support.cases import cases
 
 NAMES = ("odd", "pytorch")
 
@@ -21,9 +22,7 @@ def test_a_question_arrives_as_it_was_asked() -> None:
     assert decode_question(encode_question(NAMES, {"kind": "order"})) == (list(NAMES), {"kind": "order"})
 
 
-@pytest.mark.parametrize(
-    "line", [b"[]", b"{}", b'{"plugins": "odd", "question": {}}', b'{"plugins": [], "question": 1}']
-)
+@cases("line", b"[]", b"{}", b'{"plugins": "odd", "question": {}}', b'{"plugins": [], "question": 1}')
 def test_an_invalid_question_is_refused(line: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         decode_question(line)
@@ -40,17 +39,15 @@ def test_words_of_others_are_short_and_move_no_cursor() -> None:
     assert (len(told.origin), told.refused) == (100, "?" * 300)
 
 
-@pytest.mark.parametrize(
+@cases(
     "line",
-    [
-        b"{}",
-        b"no",
-        b"[" * 100_000,
-        b'{"name": "jax", "origin": "", "said": "", "refused": ""}',
-        b'{"name": ["odd"], "origin": "", "said": "", "refused": ""}',
-        b'{"name": "odd", "origin": 1, "said": "", "refused": ""}',
-        b'{"name": "odd", "origin": "", "said": "%", "refused": ""}',
-    ],
+    b"{}",
+    b"no",
+    b"[" * 100_000,
+    b'{"name": "jax", "origin": "", "said": "", "refused": ""}',
+    b'{"name": ["odd"], "origin": "", "said": "", "refused": ""}',
+    b'{"name": "odd", "origin": 1, "said": "", "refused": ""}',
+    b'{"name": "odd", "origin": "", "said": "%", "refused": ""}',
 )
 def test_what_no_asker_of_ours_says_is_refused(line: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):

@@ -17,6 +17,7 @@ from stoker_sidecar.wire.reports_protocol import (
 )
 from stoker_tuning.reports.figures import ReportFigures, ReportSummary
 from stoker_tuning.reports.line import parse_line
+from tests.support.cases import cases
 
 
 def test_a_word_is_understood_as_it_was_said() -> None:
@@ -32,18 +33,16 @@ def test_a_pod_that_could_be_another_folder_is_refused(uid: str) -> None:
         decode_listen(json.dumps({"pods": [uid]}).encode())
 
 
-@pytest.mark.parametrize(
+@cases(
     "said",
-    [
-        {"phase": "x" * 41},
-        {"checkpoint": "x" * 257},
-        {"stall_percent": 101},
-        {"epoch": -1},
-        {"epoch": 2**60},
-        {"age": 1e300},
-        {"items_per_second": 1e300},
-        {"loss": 0.5},
-    ],
+    {"phase": "x" * 41},
+    {"checkpoint": "x" * 257},
+    {"stall_percent": 101},
+    {"epoch": -1},
+    {"epoch": 2**60},
+    {"age": 1e300},
+    {"items_per_second": 1e300},
+    {"loss": 0.5},
 )
 def test_a_listener_that_was_taken_over_is_not_believed_everything(said: dict[str, Any]) -> None:
     with pytest.raises(ProtocolError):

@@ -11,6 +11,7 @@ from stoker_tuning.documents.assembly import TuningRules, read_profile
 from stoker_tuning.documents.errors import MOST_PROBLEMS, DocumentError, Problem
 from stoker_tuning.rules.spec import RuleSpec
 from stoker_tuning.vocabulary import RuleLayer
+from tests.support.cases import cases
 
 HEAD = "apiVersion: stoker.dev/v1alpha1\nkind: TuningProfile\nmetadata: {name: mine}\nspec:\n"
 ACTIONS = "      actions: [{type: cache}]\n"
@@ -34,75 +35,73 @@ def own(rules: TuningRules) -> list[RuleSpec]:
     return [rule for rule in rules.rules if rule.origin.document == rules.name]
 
 
-@pytest.mark.parametrize(
-    ("text", "place", "says"),
-    [
-        (with_condition("{type: file_context, property: extnsion, value: .jpg}"), (8, 32), "did you mean extension?"),
-        (with_condition("{type: file_contxt, property: size, value: 1}"), (8, 12), "did you mean file_context?"),
-        (with_condition("{type: file_context, value: 1}"), (8, 11), "file_context needs a property"),
-        (
-            with_condition("{type: file_context, property: size, operator: matchs, value: 1}"),
-            (8, 48),
-            "did you mean matches?",
-        ),
-        (
-            with_condition("{type: file_context, property: size, operator: matches, value: a}"),
-            (8, 48),
-            "matches does not suit size",
-        ),
-        (with_condition("{type: file_context, property: size, value: huge}"), (8, 48), "write for example 65536"),
-        (
-            with_condition("{type: workload_context, property: phase, value: training}"),
-            (8, 53),
-            "did you mean Training?",
-        ),
-        (
-            with_condition(r"{type: file_context, property: path, operator: matches, value: '(a)\1'}"),
-            (8, 67),
-            "invalid escape sequence",
-        ),
-        (with_condition("{type: file_pattern, value: a**}"), (8, 32), "must stand alone"),
-        (with_condition("{type: file_pattern, operator: in, value: a}"), (8, 46), "needs a list"),
-        (with_condition("{type: file_pattern, value: '*.x', waight: 1}"), (8, 46), "did you mean weight?"),
-        (with_condition("{type: file_pattern, value: '*.x', weight: 2}"), (8, 46), "is more than 1"),
-        (with_condition("{type: file_pattern, value: '*.x', weight: 0}"), (7, 7), "all weights are 0"),
-        (with_condition("{type: file_pattern, value: '*.x', weight: .nan}"), (8, 46), "is not a number"),
-        (with_action("{type: cahce}"), (8, 12), "did you mean cache?"),
-        (with_action("{type: cache, target: fil}"), (8, 25), "did you mean file?"),
-        (with_action("{type: stream, parameters: {chunksize: 1Mi}}"), (8, 39), "did you mean chunk_size?"),
-        (with_action("{type: stream, parameters: {chunk_size: 1}}"), (8, 39), "is not between 64Ki and 256Mi"),
-        (with_action("{type: stream, parameters: {parallel_streams: 1.5}}"), (8, 39), "is not a whole number"),
-        (with_action("{type: cache, parameters: {should_cache: yes}}"), (8, 38), "is not true or false"),
-        (with_action("{type: cache, parameters: [1]}"), (8, 25), "parameters are a mapping"),
-        (HEAD + "  rulez: []\n", (5, 3), "did you mean rules?"),
-        (HEAD + "  rules: {}\n", (5, 3), "is not a list"),
-        (HEAD + "  rules:\n    - id: a\n      actions: []\n", (7, 7), "is empty"),
-        (HEAD + "  rules:\n    - id: a b\n" + ACTIONS, (6, 7), "is no name"),
-        (HEAD + "  rules:\n    - {actions: [{type: cache}]}\n", (6, 7), "spec.rules[0].id: is missing"),
-        (
-            HEAD + "  rules:\n    - {id: a, priority: high, actions: [{type: cache}]}\n",
-            (6, 15),
-            "is not a whole number",
-        ),
-        (HEAD + "  environment: prod\n", (5, 3), "did you mean production?"),
-        (HEAD + "  settings: {level: Max}\n", (5, 14), "did you mean Maximum?"),
-        (HEAD + "  use: [{template: data_pipline}]\n", (5, 10), "did you mean data_pipeline?"),
-        (
-            HEAD + "  use: [{template: data_pipeline, parameters: {prefetch_depth: 1, zstd: 2}}]\n",
-            (5, 67),
-            "is no parameter",
-        ),
-        (
-            HEAD + "  use: [{template: data_pipeline, parameters: {divide_cold: true}}]\n",
-            (5, 48),
-            "no rule of the template",
-        ),
-        (HEAD + "  hardware_profiles: [{name: a, conditions: {gpus: '>= 8'}}]\n", (5, 46), "did you mean gpu_count?"),
-        (HEAD + "  hardware_profiles: [{name: a, conditions: {gpu_count: many}}]\n", (5, 46), "is no comparison"),
-        (HEAD.replace("v1alpha1", "v1"), (1, 1), "stoker.dev/v1alpha1"),
-        (HEAD.replace("mine", "Mine"), (3, 12), "is no name"),
-        ("- 1\n", (1, 1), "is not a mapping"),
-    ],
+@cases(
+    "text, place, says",
+    (with_condition("{type: file_context, property: extnsion, value: .jpg}"), (8, 32), "did you mean extension?"),
+    (with_condition("{type: file_contxt, property: size, value: 1}"), (8, 12), "did you mean file_context?"),
+    (with_condition("{type: file_context, value: 1}"), (8, 11), "file_context needs a property"),
+    (
+        with_condition("{type: file_context, property: size, operator: matchs, value: 1}"),
+        (8, 48),
+        "did you mean matches?",
+    ),
+    (
+        with_condition("{type: file_context, property: size, operator: matches, value: a}"),
+        (8, 48),
+        "matches does not suit size",
+    ),
+    (with_condition("{type: file_context, property: size, value: huge}"), (8, 48), "write for example 65536"),
+    (
+        with_condition("{type: workload_context, property: phase, value: training}"),
+        (8, 53),
+        "did you mean Training?",
+    ),
+    (
+        with_condition(r"{type: file_context, property: path, operator: matches, value: '(a)\1'}"),
+        (8, 67),
+        "invalid escape sequence",
+    ),
+    (with_condition("{type: file_pattern, value: a**}"), (8, 32), "must stand alone"),
+    (with_condition("{type: file_pattern, operator: in, value: a}"), (8, 46), "needs a list"),
+    (with_condition("{type: file_pattern, value: '*.x', waight: 1}"), (8, 46), "did you mean weight?"),
+    (with_condition("{type: file_pattern, value: '*.x', weight: 2}"), (8, 46), "is more than 1"),
+    (with_condition("{type: file_pattern, value: '*.x', weight: 0}"), (7, 7), "all weights are 0"),
+    (with_condition("{type: file_pattern, value: '*.x', weight: .nan}"), (8, 46), "is not a number"),
+    (with_action("{type: cahce}"), (8, 12), "did you mean cache?"),
+    (with_action("{type: cache, target: fil}"), (8, 25), "did you mean file?"),
+    (with_action("{type: stream, parameters: {chunksize: 1Mi}}"), (8, 39), "did you mean chunk_size?"),
+    (with_action("{type: stream, parameters: {chunk_size: 1}}"), (8, 39), "is not between 64Ki and 256Mi"),
+    (with_action("{type: stream, parameters: {parallel_streams: 1.5}}"), (8, 39), "is not a whole number"),
+    (with_action("{type: cache, parameters: {should_cache: yes}}"), (8, 38), "is not true or false"),
+    (with_action("{type: cache, parameters: [1]}"), (8, 25), "parameters are a mapping"),
+    (HEAD + "  rulez: []\n", (5, 3), "did you mean rules?"),
+    (HEAD + "  rules: {}\n", (5, 3), "is not a list"),
+    (HEAD + "  rules:\n    - id: a\n      actions: []\n", (7, 7), "is empty"),
+    (HEAD + "  rules:\n    - id: a b\n" + ACTIONS, (6, 7), "is no name"),
+    (HEAD + "  rules:\n    - {actions: [{type: cache}]}\n", (6, 7), "spec.rules[0].id: is missing"),
+    (
+        HEAD + "  rules:\n    - {id: a, priority: high, actions: [{type: cache}]}\n",
+        (6, 15),
+        "is not a whole number",
+    ),
+    (HEAD + "  environment: prod\n", (5, 3), "did you mean production?"),
+    (HEAD + "  settings: {level: Max}\n", (5, 14), "did you mean Maximum?"),
+    (HEAD + "  use: [{template: data_pipline}]\n", (5, 10), "did you mean data_pipeline?"),
+    (
+        HEAD + "  use: [{template: data_pipeline, parameters: {prefetch_depth: 1, zstd: 2}}]\n",
+        (5, 67),
+        "is no parameter",
+    ),
+    (
+        HEAD + "  use: [{template: data_pipeline, parameters: {divide_cold: true}}]\n",
+        (5, 48),
+        "no rule of the template",
+    ),
+    (HEAD + "  hardware_profiles: [{name: a, conditions: {gpus: '>= 8'}}]\n", (5, 46), "did you mean gpu_count?"),
+    (HEAD + "  hardware_profiles: [{name: a, conditions: {gpu_count: many}}]\n", (5, 46), "is no comparison"),
+    (HEAD.replace("v1alpha1", "v1"), (1, 1), "stoker.dev/v1alpha1"),
+    (HEAD.replace("mine", "Mine"), (3, 12), "is no name"),
+    ("- 1\n", (1, 1), "is not a mapping"),
 )
 def test_a_problem_has_its_place_and_a_suggestion(text: str, place: tuple[int, int], says: str) -> None:
     (problem,) = problems(text if "spec:\n" not in text or not text.endswith("spec:\n") else text + "  rules: []\n")
@@ -146,15 +145,12 @@ def test_regular_expressions_of_templates_count_each_time_that_they_are_used() -
     assert "too large together" in problem.message
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        HEAD + "".join(f"  k{number}: 1\n" for number in range(20_000)),
-        HEAD + "  rules:\n" + f"    - {{id: a, conditions: [{'{type: fil}, ' * 8_000}]}}\n" * 2,
-        HEAD + "  rules: [" + "{rules: " * 15,
-        '"' * 1_000_000,
-    ],
-    ids=["keys", "words", "depth", "quotes"],
+    keys=HEAD + "".join(f"  k{number}: 1\n" for number in range(20_000)),
+    words=HEAD + "  rules:\n" + f"    - {{id: a, conditions: [{'{type: fil}, ' * 8_000}]}}\n" * 2,
+    depth=HEAD + "  rules: [" + "{rules: " * 15,
+    quotes='"' * 1_000_000,
 )
 def test_a_document_of_nothing_but_problems_is_refused_soon(text: str) -> None:
     begin = time.thread_time()
@@ -170,18 +166,16 @@ def test_rules_with_those_of_templates_are_bounded() -> None:
     assert "1000 is the most" in problem.message
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("{type: access_pattern, value: shuffled}", ("pattern", "equals", "shuffled")),
-        ("{type: file_pattern, value: .JPG}", ("extension", "equals", ".jpg")),
-        ("{type: file_pattern, value: [.jpg, .png]}", ("extension", "in", (".jpg", ".png"))),
-        ("{type: file_pattern, value: ['*.jpg', .png]}", ("glob", "in", ("*.jpg", ".png"))),
-        ("{type: file_context, property: extension, value: tar}", ("extension", "equals", ".tar")),
-        ("{type: file_context, property: kind, value: Weights}", ("type", "equals", "Weights")),
-        ("{type: file_context, property: size, operator: less_than, value: 1.5Ki}", ("size", "less_than", 1536)),
-        ("{type: file_context, property: size, operator: exists}", ("size", "exists", True)),
-    ],
+@cases(
+    "text, expected",
+    ("{type: access_pattern, value: shuffled}", ("pattern", "equals", "shuffled")),
+    ("{type: file_pattern, value: .JPG}", ("extension", "equals", ".jpg")),
+    ("{type: file_pattern, value: [.jpg, .png]}", ("extension", "in", (".jpg", ".png"))),
+    ("{type: file_pattern, value: ['*.jpg', .png]}", ("glob", "in", ("*.jpg", ".png"))),
+    ("{type: file_context, property: extension, value: tar}", ("extension", "equals", ".tar")),
+    ("{type: file_context, property: kind, value: Weights}", ("type", "equals", "Weights")),
+    ("{type: file_context, property: size, operator: less_than, value: 1.5Ki}", ("size", "less_than", 1536)),
+    ("{type: file_context, property: size, operator: exists}", ("size", "exists", True)),
 )
 def test_short_forms_mean_what_the_page_says(text: str, expected: tuple[Any, ...]) -> None:
     (rule,) = own(read_profile(with_condition(text)))

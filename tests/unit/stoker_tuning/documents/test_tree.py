@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from stoker_tuning.documents.errors import DocumentError
 from stoker_tuning.documents.tree import MOST_BYTES, MOST_DEPTH, MOST_NODES, read_tree
+from tests.support.cases import cases
 
 JSON_VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**12), 10**12) | st.floats(-1e9, 1e9) | st.text(max_size=12),
@@ -30,24 +31,22 @@ def test_yaml_is_read_as_yaml(value: Any) -> None:
     assert read_tree(yaml.safe_dump({"a": value})).value == {"a": value}
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("on", "on"),
-        ("yes", "yes"),
-        ("0x10", "0x10"),
-        ("1_000", "1_000"),
-        ("12:30", "12:30"),
-        ("2026-01-01", "2026-01-01"),
-        ("'1'", "1"),
-        ("1e3", 1000.0),
-        (".5", 0.5),
-        ("~", None),
-        ("TRUE", "TRUE"),
-        ('{"a":\t"\\ud83d\\ude00"}', {"a": "\N{GRINNING FACE}"}),
-        ("9" * 100, "9" * 100),
-        ("\ufeffa: 1", {"a": 1}),
-    ],
+@cases(
+    "text, value",
+    ("on", "on"),
+    ("yes", "yes"),
+    ("0x10", "0x10"),
+    ("1_000", "1_000"),
+    ("12:30", "12:30"),
+    ("2026-01-01", "2026-01-01"),
+    ("'1'", "1"),
+    ("1e3", 1000.0),
+    (".5", 0.5),
+    ("~", None),
+    ("TRUE", "TRUE"),
+    ('{"a":\t"\\ud83d\\ude00"}', {"a": "\N{GRINNING FACE}"}),
+    ("9" * 100, "9" * 100),
+    ("\ufeffa: 1", {"a": 1}),
 )
 def test_a_word_is_what_it_looks_like(text: str, value: object) -> None:
     found = read_tree(text.encode()).value
@@ -55,27 +54,25 @@ def test_a_word_is_what_it_looks_like(text: str, value: object) -> None:
     assert type(found) is type(value)
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        (b"", "line 1, column 1: is empty"),
-        (b"a: &x 1\nb: *x", "line 1, column 4: anchors"),
-        (b"a: !!python/object:os.system 1", "line 1, column 4: tags"),
-        (b"a: 1\nb: 2\na: 3", 'line 3, column 1: "a" is here twice'),
-        (b'{"a": 1, "a": 2}', 'line 1, column 10: "a" is here twice'),
-        (b"a: 1\n---\nb: 1", "line 2, column 1: is a second document"),
-        (b"a: [1", "is not YAML or JSON"),
-        (b"a: b: c", "line 1, column 5: is not YAML or JSON"),
-        (b"a: 1\n\xff", "line 2, column 1: is not UTF-8"),
-        (b"? [a]\n: 1", "a key is a word"),
-        (b"a: 1e999", '"1e999" is too large'),
-        (b'{"a": "\\ud83d"}', "is not YAML or JSON"),
-        (b"a: \x00", "is not YAML or JSON"),
-        (b"[" * (MOST_DEPTH + 1), f"more than {MOST_DEPTH} levels deep"),
-        (b"[" * 100_000, "levels deep"),
-        (b"- a\n" * (MOST_NODES + 1), f"more than {MOST_NODES} values"),
-        (b" " * (MOST_BYTES + 1), "a document has 1048576 at most"),
-    ],
+@cases(
+    "text, says",
+    (b"", "line 1, column 1: is empty"),
+    (b"a: &x 1\nb: *x", "line 1, column 4: anchors"),
+    (b"a: !!python/object:os.system 1", "line 1, column 4: tags"),
+    (b"a: 1\nb: 2\na: 3", 'line 3, column 1: "a" is here twice'),
+    (b'{"a": 1, "a": 2}', 'line 1, column 10: "a" is here twice'),
+    (b"a: 1\n---\nb: 1", "line 2, column 1: is a second document"),
+    (b"a: [1", "is not YAML or JSON"),
+    (b"a: b: c", "line 1, column 5: is not YAML or JSON"),
+    (b"a: 1\n\xff", "line 2, column 1: is not UTF-8"),
+    (b"? [a]\n: 1", "a key is a word"),
+    (b"a: 1e999", '"1e999" is too large'),
+    (b'{"a": "\\ud83d"}', "is not YAML or JSON"),
+    (b"a: \x00", "is not YAML or JSON"),
+    (b"[" * (MOST_DEPTH + 1), f"more than {MOST_DEPTH} levels deep"),
+    (b"[" * 100_000, "levels deep"),
+    (b"- a\n" * (MOST_NODES + 1), f"more than {MOST_NODES} values"),
+    (b" " * (MOST_BYTES + 1), "a document has 1048576 at most"),
 )
 def test_what_is_not_plain_data_is_refused_with_its_place(text: bytes, says: str) -> None:
     with pytest.raises(DocumentError) as caught:

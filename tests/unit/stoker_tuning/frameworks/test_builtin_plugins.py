@@ -16,26 +16,25 @@ from stoker_tuning.frameworks.builtin_plugins import (
     TensorflowPlugin,
 )
 from stoker_tuning.frameworks.container_context import container_context
+from tests.support.cases import cases
 
 ALL = (PytorchPlugin(), TensorflowPlugin(), JaxPlugin(), HuggingfacePlugin())
 _HEADER = json.dumps({"a.weight": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
 SAFETENSORS = struct.pack("<Q", len(_HEADER)) + _HEADER + bytes(4)
 
 
-@pytest.mark.parametrize(
-    ("path", "head", "framework"),
-    [
-        ("train.py", b'"""Trains."""\nimport torch.nn as nn\n', "pytorch"),
-        ("last.pth", b"", "pytorch"),
-        ("train.py", b"import tensorflow as tf\n", "tensorflow"),
-        ("a/train-00001-of-00010.tfrecord", b"", "tensorflow"),
-        ("model/saved_model.pb", b"", "tensorflow"),
-        ("train.py", b"import numpy\nfrom jax import numpy as jnp\n", "jax"),
-        ("ckpt/100/manifest.ocdbt", b"", "jax"),
-        ("finetune.ipynb", b'{"cells": [{"source": [\n    "from transformers import Trainer\\n"]}]}', "huggingface"),
-        ("model/config.json", b'{"model_type": "llama"}', "huggingface"),
-        ("model.safetensors", SAFETENSORS, "huggingface"),
-    ],
+@cases(
+    "path, head, framework",
+    ("train.py", b'"""Trains."""\nimport torch.nn as nn\n', "pytorch"),
+    ("last.pth", b"", "pytorch"),
+    ("train.py", b"import tensorflow as tf\n", "tensorflow"),
+    ("a/train-00001-of-00010.tfrecord", b"", "tensorflow"),
+    ("model/saved_model.pb", b"", "tensorflow"),
+    ("train.py", b"import numpy\nfrom jax import numpy as jnp\n", "jax"),
+    ("ckpt/100/manifest.ocdbt", b"", "jax"),
+    ("finetune.ipynb", b'{"cells": [{"source": [\n    "from transformers import Trainer\\n"]}]}', "huggingface"),
+    ("model/config.json", b'{"model_type": "llama"}', "huggingface"),
+    ("model.safetensors", SAFETENSORS, "huggingface"),
 )
 def test_a_file_tells_its_framework(path: str, head: bytes, framework: str) -> None:
     confidences = {plugin.name: plugin.detect(path, head) for plugin in ALL}
@@ -58,16 +57,14 @@ def pod(arguments: list[str], variables: dict[str, str]) -> dict[str, Any]:
     return {"spec": {"containers": [{"image": "x", "command": ["python"], "args": arguments, "env": env}]}}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "variables", "found"),
-    [
-        (["train.py", "--batch-size", "64"], {"BATCH_SIZE": "8"}, {"batch_size": 64.0}),
-        (["train.py --batch_size=32"], {}, {"batch_size": 32.0}),
-        ([], {"BATCH_SIZE": "8"}, {"batch_size": 8.0}),
-        (["--batch-size"], {}, {}),
-        (["--batch-size", "many"], {"BATCH_SIZE": "-1"}, {}),
-        ([], {}, {}),
-    ],
+@cases(
+    "arguments, variables, found",
+    (["train.py", "--batch-size", "64"], {"BATCH_SIZE": "8"}, {"batch_size": 64.0}),
+    (["train.py --batch_size=32"], {}, {"batch_size": 32.0}),
+    ([], {"BATCH_SIZE": "8"}, {"batch_size": 8.0}),
+    (["--batch-size"], {}, {}),
+    (["--batch-size", "many"], {"BATCH_SIZE": "-1"}, {}),
+    ([], {}, {}),
 )
 def test_a_batch_size_comes_from_the_command_line_or_else_from_the_environment(
     arguments: list[str], variables: dict[str, str], found: dict[str, float]

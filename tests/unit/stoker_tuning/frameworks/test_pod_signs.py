@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from stoker_tuning.frameworks.answers import is_framework_name
 from stoker_tuning.frameworks.pod_hints import HINTED_SOURCES, MOST_BATCH, MOST_GPUS, NO_HINTS
 from stoker_tuning.frameworks.pod_signs import is_job_name, pod_hints
+from tests.support.cases import cases
 
 
 def pod(**container: Any) -> dict[str, Any]:
@@ -19,22 +20,20 @@ def env(**variables: str) -> list[dict[str, str]]:
     return [{"name": name, "value": value} for name, value in variables.items()]
 
 
-@pytest.mark.parametrize(
-    ("container", "framework", "source"),
-    [
-        ({"command": ["torchrun", "train.py"]}, "pytorch", "command"),
-        ({"command": ["/opt/conda/bin/torchrun"]}, "pytorch", "command"),
-        ({"args": ["-m", "torch.distributed.run", "train.py"]}, "pytorch", "command"),
-        ({"command": ["sh", "-c", "cd /src && (accelerate launch train.py)"]}, "huggingface", "command"),
-        ({"env": env(TF_CONFIG="{}")}, "tensorflow", "environment"),
-        ({"env": env(PET_NNODES="2")}, "pytorch", "environment"),
-        ({"env": env(JAX_COORDINATOR_ADDRESS="a:1")}, "jax", "environment"),
-        ({"env": env(WORLD_SIZE="8", MASTER_ADDR="a")}, "pytorch", "environment"),
-        ({"image": "pytorch/pytorch:2.4.0-cuda12"}, "pytorch", "image"),
-        ({"image": "nvcr.io/nvidia/tensorflow:24.01-tf2-py3@sha256:abc"}, "tensorflow", "image"),
-        ({"image": "huggingface/transformers-pytorch-gpu"}, "huggingface", "image"),
-        ({"image": "ghcr.io/nvidia/jax"}, "jax", "image"),
-    ],
+@cases(
+    "container, framework, source",
+    ({"command": ["torchrun", "train.py"]}, "pytorch", "command"),
+    ({"command": ["/opt/conda/bin/torchrun"]}, "pytorch", "command"),
+    ({"args": ["-m", "torch.distributed.run", "train.py"]}, "pytorch", "command"),
+    ({"command": ["sh", "-c", "cd /src && (accelerate launch train.py)"]}, "huggingface", "command"),
+    ({"env": env(TF_CONFIG="{}")}, "tensorflow", "environment"),
+    ({"env": env(PET_NNODES="2")}, "pytorch", "environment"),
+    ({"env": env(JAX_COORDINATOR_ADDRESS="a:1")}, "jax", "environment"),
+    ({"env": env(WORLD_SIZE="8", MASTER_ADDR="a")}, "pytorch", "environment"),
+    ({"image": "pytorch/pytorch:2.4.0-cuda12"}, "pytorch", "image"),
+    ({"image": "nvcr.io/nvidia/tensorflow:24.01-tf2-py3@sha256:abc"}, "tensorflow", "image"),
+    ({"image": "huggingface/transformers-pytorch-gpu"}, "huggingface", "image"),
+    ({"image": "ghcr.io/nvidia/jax"}, "jax", "image"),
 )
 def test_a_sign_tells_the_framework(container: dict[str, Any], framework: str, source: str) -> None:
     found = pod_hints(pod(**container))
@@ -62,16 +61,14 @@ def test_a_launcher_is_surer_than_variables_and_these_are_surer_than_the_image()
     assert pod_hints(pod(**everything | {"command": []})).framework == "tensorflow"
 
 
-@pytest.mark.parametrize(
+@cases(
     "container",
-    [
-        {"args": ["--batch-size", "256"]},
-        {"args": ["--batch_size=256"]},
-        {"args": ["--per_device_train_batch_size", "256", "--batch-size", "8"]},
-        {"args": ["data.workers=2", "batch_size=256"]},
-        {"command": ["sh", "-c", "torchrun train.py --batch-size 256 --epochs 3"]},
-        {"env": env(BATCH_SIZE="256")},
-    ],
+    {"args": ["--batch-size", "256"]},
+    {"args": ["--batch_size=256"]},
+    {"args": ["--per_device_train_batch_size", "256", "--batch-size", "8"]},
+    {"args": ["data.workers=2", "batch_size=256"]},
+    {"command": ["sh", "-c", "torchrun train.py --batch-size 256 --epochs 3"]},
+    {"env": env(BATCH_SIZE="256")},
 )
 def test_a_batch_size_is_read(container: dict[str, Any]) -> None:
     assert pod_hints(pod(**container)).batch_size == 256
@@ -82,18 +79,16 @@ def test_an_invalid_batch_size_is_no_hint(text: str) -> None:
     assert pod_hints(pod(args=["--batch-size", text])).batch_size == 0
 
 
-@pytest.mark.parametrize(
-    ("limits", "gpus"),
-    [
-        ({"nvidia.com/gpu": "8"}, 8),
-        ({"amd.com/gpu": 4}, 4),
-        ({"example.com/gpu": "2", "cpu": "8"}, 2),
-        ({"nvidia.com/mig-1g.5gb": "3"}, 3),
-        ({"nvidia.com/gpu": "-1"}, 0),
-        ({"nvidia.com/gpu": "9" * 9}, MOST_GPUS),
-        ({"nvidia.com/gpu.shared": "8"}, 0),
-        (["nvidia.com/gpu"], 0),
-    ],
+@cases(
+    "limits, gpus",
+    ({"nvidia.com/gpu": "8"}, 8),
+    ({"amd.com/gpu": 4}, 4),
+    ({"example.com/gpu": "2", "cpu": "8"}, 2),
+    ({"nvidia.com/mig-1g.5gb": "3"}, 3),
+    ({"nvidia.com/gpu": "-1"}, 0),
+    ({"nvidia.com/gpu": "9" * 9}, MOST_GPUS),
+    ({"nvidia.com/gpu.shared": "8"}, 0),
+    (["nvidia.com/gpu"], 0),
 )
 def test_gpus_are_the_sum_of_the_limits_of_containers(limits: Any, gpus: int) -> None:
     assert pod_hints(pod(resources={"limits": limits})).gpus == gpus
@@ -104,17 +99,15 @@ def test_the_gpus_of_all_containers_count() -> None:
     assert pod_hints({"spec": {"containers": [one, {}, one]}}).gpus == 4
 
 
-@pytest.mark.parametrize(
-    ("metadata", "job"),
-    [
-        ({"labels": {"stoker.dev/training-job": "resnet", "batch.kubernetes.io/job-name": "resnet-workers"}}, "resnet"),
-        ({"labels": {"jobset.sigs.k8s.io/jobset-name": "sweep"}}, "sweep"),
-        ({"ownerReferences": [{"kind": "PyTorchJob", "name": "bert", "controller": True}]}, "bert"),
-        ({"ownerReferences": [{"kind": "ReplicaSet", "name": "web-1", "controller": True}]}, ""),
-        ({"ownerReferences": [{"kind": "Job", "name": "other"}]}, ""),
-        ({"labels": {"job-name": "not a name"}}, ""),
-        ({"labels": {"job-name": "a" * 254}}, ""),
-    ],
+@cases(
+    "metadata, job",
+    ({"labels": {"stoker.dev/training-job": "resnet", "batch.kubernetes.io/job-name": "resnet-workers"}}, "resnet"),
+    ({"labels": {"jobset.sigs.k8s.io/jobset-name": "sweep"}}, "sweep"),
+    ({"ownerReferences": [{"kind": "PyTorchJob", "name": "bert", "controller": True}]}, "bert"),
+    ({"ownerReferences": [{"kind": "ReplicaSet", "name": "web-1", "controller": True}]}, ""),
+    ({"ownerReferences": [{"kind": "Job", "name": "other"}]}, ""),
+    ({"labels": {"job-name": "not a name"}}, ""),
+    ({"labels": {"job-name": "a" * 254}}, ""),
 )
 def test_a_job_is_named_by_labels_then_by_its_controller(metadata: dict[str, Any], job: str) -> None:
     assert pod_hints({"metadata": metadata}).job == job

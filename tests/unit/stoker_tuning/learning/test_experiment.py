@@ -5,6 +5,7 @@ import pytest
 from stoker_tuning.learning.changes import ChangeVerdict
 from stoker_tuning.learning.experiment import MOST_PAIRS, Experiment
 from stoker_tuning.learning.windows import FigureWindow
+from tests.support.cases import cases
 from tests.unit.stoker_tuning.learning.simulation import SimulatedWorkload, change, falling, flat, saturating
 
 
@@ -14,18 +15,18 @@ def finished(experiment: Experiment, workload: SimulatedWorkload) -> Experiment:
     return experiment
 
 
-def test_a_change_that_helps_stays() -> None:
-    experiment = finished(Experiment(change()), SimulatedWorkload(saturating(300)))
-
-    assert (experiment.verdict, experiment.value) == (ChangeVerdict.HELPED, 512)
-
-
-def test_a_change_that_hurts_is_taken_back_within_ten_windows() -> None:
-    workload = SimulatedWorkload(falling)
+@cases(
+    "workload, verdict, value, most_windows",
+    helps=(SimulatedWorkload(saturating(300)), ChangeVerdict.HELPED, 512, None),
+    hurts=(SimulatedWorkload(falling), ChangeVerdict.HURT, 64, 10),
+    has_no_effect=(SimulatedWorkload(flat, noise=0.02, seed=2), ChangeVerdict.NEUTRAL, 512, 2 * MOST_PAIRS),
+)
+def test_a_change_stays_unless_it_hurts(
+    workload: SimulatedWorkload, verdict: ChangeVerdict, value: int, most_windows: int | None
+) -> None:
     experiment = finished(Experiment(change()), workload)
-
-    assert (experiment.verdict, experiment.value) == (ChangeVerdict.HURT, 64)
-    assert workload.windows <= 10
+    assert (experiment.verdict, experiment.value) == (verdict, value)
+    assert most_windows is None or workload.windows <= most_windows
 
 
 def test_a_change_that_hurts_much_is_taken_back_after_two_pairs() -> None:
@@ -33,14 +34,6 @@ def test_a_change_that_hurts_much_is_taken_back_after_two_pairs() -> None:
     finished(Experiment(change()), workload)
 
     assert workload.windows == 4
-
-
-def test_a_change_without_effect_stays() -> None:
-    workload = SimulatedWorkload(flat, noise=0.02, seed=2)
-    experiment = finished(Experiment(change()), workload)
-
-    assert (experiment.verdict, experiment.value) == (ChangeVerdict.NEUTRAL, 512)
-    assert workload.windows <= 2 * MOST_PAIRS
 
 
 def test_what_looks_a_little_worse_does_not_stay_though_it_could_not_be_proved() -> None:

@@ -8,6 +8,7 @@ from stoker_tuning.model_files.formats import ModelFileFormat
 from stoker_tuning.model_files.names import epoch_in_name, kind_by_name
 from stoker_tuning.model_files.recognition import recognise
 from stoker_tuning.vocabulary import ModelFileKind
+from tests.support.cases import cases
 from tests.unit.stoker_tuning.model_files import samples
 
 F, K = ModelFileFormat, ModelFileKind
@@ -57,45 +58,41 @@ def test_the_head_alone_is_enough(name: str) -> None:
     assert (found.format, found.kind) == (form, kind)
 
 
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [
-        ("model.safetensors", K.WEIGHTS),
-        ("model-00001-of-00004.safetensors", K.WEIGHTS),
-        ("pytorch_model.bin", K.WEIGHTS),
-        ("optimizer.pt", K.OPTIMIZER),
-        ("global_step5/mp_rank_00_optim_states.pt", K.OPTIMIZER),
-        ("runs/checkpoint-epoch3.pt", K.CHECKPOINT),
-        ("last.ckpt", K.CHECKPOINT),
-        ("config.json", K.ARCHITECTURE),
-        ("tokenizer.json", K.METADATA),
-        ("model.safetensors.index.json", K.METADATA),
-        ("variables/variables.data-00000-of-00001", K.WEIGHTS),
-        ("variables/variables.index", K.METADATA),
-        ("ckpt-12.data-00000-of-00001", K.CHECKPOINT),
-        ("step_100/_CHECKPOINT_METADATA", K.METADATA),
-        ("manifest.ocdbt", K.METADATA),
-        ("train/0001.pt", K.UNKNOWN),
-        ("train.bin", K.UNKNOWN),
-        ("images/model_car.jpg", K.UNKNOWN),
-        ("data.h5", K.UNKNOWN),
-        ("shard-000001.tar", K.UNKNOWN),
-    ],
+@cases(
+    "path, kind",
+    ("model.safetensors", K.WEIGHTS),
+    ("model-00001-of-00004.safetensors", K.WEIGHTS),
+    ("pytorch_model.bin", K.WEIGHTS),
+    ("optimizer.pt", K.OPTIMIZER),
+    ("global_step5/mp_rank_00_optim_states.pt", K.OPTIMIZER),
+    ("runs/checkpoint-epoch3.pt", K.CHECKPOINT),
+    ("last.ckpt", K.CHECKPOINT),
+    ("config.json", K.ARCHITECTURE),
+    ("tokenizer.json", K.METADATA),
+    ("model.safetensors.index.json", K.METADATA),
+    ("variables/variables.data-00000-of-00001", K.WEIGHTS),
+    ("variables/variables.index", K.METADATA),
+    ("ckpt-12.data-00000-of-00001", K.CHECKPOINT),
+    ("step_100/_CHECKPOINT_METADATA", K.METADATA),
+    ("manifest.ocdbt", K.METADATA),
+    ("train/0001.pt", K.UNKNOWN),
+    ("train.bin", K.UNKNOWN),
+    ("images/model_car.jpg", K.UNKNOWN),
+    ("data.h5", K.UNKNOWN),
+    ("shard-000001.tar", K.UNKNOWN),
 )
 def test_names_tell_what_no_data_is_called(path: str, kind: ModelFileKind) -> None:
     assert kind_by_name(path) is kind
 
 
-@pytest.mark.parametrize(
-    ("path", "epoch"),
-    [
-        ("checkpoint-epoch3.pt", 3),
-        ("epoch=12-step=500.ckpt", 12),
-        ("checkpoint-500/optimizer.pt", 500),
-        ("step_100/d/abc", 100),
-        ("model.pt", None),
-        ("epoch99999999999999999999.pt", None),
-    ],
+@cases(
+    "path, epoch",
+    ("checkpoint-epoch3.pt", 3),
+    ("epoch=12-step=500.ckpt", 12),
+    ("checkpoint-500/optimizer.pt", 500),
+    ("step_100/d/abc", 100),
+    ("model.pt", None),
+    ("epoch99999999999999999999.pt", None),
 )
 def test_names_tell_the_epoch(path: str, epoch: int | None) -> None:
     assert epoch_in_name(path) == epoch

@@ -13,6 +13,7 @@ from stoker_tuning.rules.facts import AccessFacts, FileFacts, Surroundings, Work
 from stoker_tuning.rules.merging import GivenValue, given_values
 from stoker_tuning.rules.spec import ActionSpec, KnobValue, RuleOrigin, RuleSpec
 from stoker_tuning.vocabulary import ActionTarget, ActionType, ModelFileKind, RuleLayer, TrainingPhase
+from tests.support.cases import cases
 
 PYTHON_TYPES: dict[KnobKind, type | tuple[type, ...]] = {
     KnobKind.BYTES: int,
@@ -40,33 +41,29 @@ def action(kind: ActionType, target: ActionTarget = ActionTarget.FILE, **paramet
     return ActionSpec(kind, target, parameters)
 
 
-@pytest.mark.parametrize(
-    ("phase", "expected"),
-    [
-        (None, {"prefetch_size": 64 << 10, "should_cache": True, "cache_priority": "Normal", "level": "Balanced"}),
-        (TrainingPhase.INITIALIZATION, {"level": "Basic", "strategy": "Conservative"}),
-        (
-            TrainingPhase.TRAINING,
-            {"prefetch_size": 1 << 20, "should_cache": True, "cache_priority": "High", "level": "Aggressive"},
-        ),
-        (
-            TrainingPhase.VALIDATION,
-            {"prefetch_size": 256 << 10, "should_cache": True, "cache_priority": "Normal", "strategy": "Balanced"},
-        ),
-        (
-            TrainingPhase.SAVE_CHECKPOINT,
-            {"prefetch_size": 0, "should_cache": False, "cache_priority": "Low", "cache_policy": "ML"},
-        ),
-    ],
+@cases(
+    "phase, expected",
+    (None, {"prefetch_size": 64 << 10, "should_cache": True, "cache_priority": "Normal", "level": "Balanced"}),
+    (TrainingPhase.INITIALIZATION, {"level": "Basic", "strategy": "Conservative"}),
+    (
+        TrainingPhase.TRAINING,
+        {"prefetch_size": 1 << 20, "should_cache": True, "cache_priority": "High", "level": "Aggressive"},
+    ),
+    (
+        TrainingPhase.VALIDATION,
+        {"prefetch_size": 256 << 10, "should_cache": True, "cache_priority": "Normal", "strategy": "Balanced"},
+    ),
+    (
+        TrainingPhase.SAVE_CHECKPOINT,
+        {"prefetch_size": 0, "should_cache": False, "cache_priority": "Low", "cache_policy": "ML"},
+    ),
 )
 def test_a_phase_has_the_figures_of_the_vocabulary(phase: TrainingPhase | None, expected: dict[str, Any]) -> None:
     found = recommend({}, around(phase)).values
     assert {name: getattr(found, name) for name in expected} == expected
 
 
-@pytest.mark.parametrize(
-    ("rate", "level", "strategy"), [(9.9, "Maximum", "Adaptive"), (10, "Aggressive", "Aggressive")]
-)
+@cases("rate, level, strategy", (9.9, "Maximum", "Adaptive"), (10, "Aggressive", "Aggressive"))
 def test_slow_training_is_given_more(rate: float, level: str, strategy: str) -> None:
     found = recommend({}, around(TrainingPhase.TRAINING, rate)).values
     assert (found.level, found.strategy) == (level, strategy)
@@ -87,16 +84,14 @@ def test_the_first_rule_has_a_knob_and_later_ones_fill_the_rest() -> None:
     assert [giver.rule.id for giver in givers if isinstance(giver, GivenValue)] == ["r0", "r1"]
 
 
-@pytest.mark.parametrize(
-    ("target", "file", "counts"),
-    [
-        (ActionTarget.FILE, FileFacts("a"), True),
-        (ActionTarget.FILE, None, False),
-        (ActionTarget.MODEL, FileFacts("a"), False),
-        (ActionTarget.MODEL, FileFacts("a", type=ModelFileKind.WEIGHTS), True),
-        (ActionTarget.DATASET, None, True),
-        (ActionTarget.WORKLOAD, FileFacts("a"), True),
-    ],
+@cases(
+    "target, file, counts",
+    (ActionTarget.FILE, FileFacts("a"), True),
+    (ActionTarget.FILE, None, False),
+    (ActionTarget.MODEL, FileFacts("a"), False),
+    (ActionTarget.MODEL, FileFacts("a", type=ModelFileKind.WEIGHTS), True),
+    (ActionTarget.DATASET, None, True),
+    (ActionTarget.WORKLOAD, FileFacts("a"), True),
 )
 def test_an_action_counts_for_its_target(target: ActionTarget, file: FileFacts | None, counts: bool) -> None:
     spec = RuleSpec("r", RuleOrigin("d", RuleLayer.CUSTOM), (), (action(ActionType.CACHE, target, should_cache=False),))

@@ -4,7 +4,6 @@ import math
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -172,24 +171,20 @@ NO_WAIT, HALF = ReportLine(wait_seconds=0.0), ReportLine(wait_seconds=1.0, compu
 WAITS = [(0.0, 2.0, 3.0), (5.0, 1.0, 4.0), (10.0, 0.0, 5.0)]  # second, waited, computed
 
 
-@pytest.mark.parametrize(
-    ("lines", "waits"),
-    [
-        ([(at, ReportLine(wait_seconds=wait, compute_seconds=other)) for at, wait, other in WAITS], (3.0, 15.0)),
-        ([(at, ReportLine(wait_seconds=wait)) for at, wait, _ in WAITS], (3.0, 12.0)),
-        ([(0.0, ReportLine(epoch=1)), (10.0, ReportLine(wait_seconds=3.0))], (3.0, 10.0)),
-        ([(0.0, NO_WAIT), (9.0, ReportLine(loss=1.0)), (10.0, ReportLine(wait_seconds=3.0))], (3.0, 10.0)),
-        ([(at, replace(HALF, rank=rank)) for at in (0.0, 2.0) for rank in (0, 1)], (4.0, 8.0)),
-        (steps(20, items=10), (0.0, 0.0)),
-    ],
-    ids=[
-        "waits and computing",
-        "waits alone",
-        "from the first line",
-        "lines without waits between",
-        "ranks",
-        "no waits",
-    ],
+@cases(
+    "lines, waits",
+    waits_and_computing=(
+        [(at, ReportLine(wait_seconds=wait, compute_seconds=other)) for at, wait, other in WAITS],
+        (3.0, 15.0),
+    ),
+    waits_alone=([(at, ReportLine(wait_seconds=wait)) for at, wait, _ in WAITS], (3.0, 12.0)),
+    from_the_first_line=([(0.0, ReportLine(epoch=1)), (10.0, ReportLine(wait_seconds=3.0))], (3.0, 10.0)),
+    lines_without_waits_between=(
+        [(0.0, NO_WAIT), (9.0, ReportLine(loss=1.0)), (10.0, ReportLine(wait_seconds=3.0))],
+        (3.0, 10.0),
+    ),
+    ranks=([(at, replace(HALF, rank=rank)) for at in (0.0, 2.0) for rank in (0, 1)], (4.0, 8.0)),
+    no_waits=(steps(20, items=10), (0.0, 0.0)),
 )
 def test_waits_are_summed_up_over_the_whole_run(lines: Any, waits: tuple[float, float]) -> None:
     summary = told(*lines)

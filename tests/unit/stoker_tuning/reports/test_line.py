@@ -78,28 +78,26 @@ def test_unknown_fields_are_left_out_and_named_with_a_suggestion() -> None:
     assert line(epoch=1, epcohs=2).unknown == ("'epcohs' (did you mean 'epochs'?)",)
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        ({"v": 2, "epoch": 1}, "speaks version 1"),
-        ({"v": True, "epoch": 1}, "speaks version 1"),
-        ({"epoch": -1}, "whole number from 0"),
-        ({"epoch": 1.5}, "whole number"),
-        ({"epoch": True}, "whole number"),
-        ({"epoch": "1"}, "whole number"),
-        ({"batch_size": 0}, "from 1"),
-        ({"learning_rate": math.inf}, "finite"),
-        ({"loss": "low"}, "a number"),
-        ({"loss": 1e31}, "from -1e"),
-        ({"wait_seconds": 1e6}, "from 0 to 86400"),
-        ({"phase": "Resting"}, "one of Unknown, Initialization"),
-        ({"phase": ["Training"]}, "it must be one of"),
-        ({"saved": "a\x00b"}, "printable"),
-        ({"saved": "x" * 513}, "1 to 512"),
-        ({"rank": 8, "world_size": 8}, "ranks begin at 0"),
-        ({}, "says nothing"),
-        ({"unknown": 1}, "says nothing"),
-    ],
+@cases(
+    "fields, words",
+    ({"v": 2, "epoch": 1}, "speaks version 1"),
+    ({"v": True, "epoch": 1}, "speaks version 1"),
+    ({"epoch": -1}, "whole number from 0"),
+    ({"epoch": 1.5}, "whole number"),
+    ({"epoch": True}, "whole number"),
+    ({"epoch": "1"}, "whole number"),
+    ({"batch_size": 0}, "from 1"),
+    ({"learning_rate": math.inf}, "finite"),
+    ({"loss": "low"}, "a number"),
+    ({"loss": 1e31}, "from -1e"),
+    ({"wait_seconds": 1e6}, "from 0 to 86400"),
+    ({"phase": "Resting"}, "one of Unknown, Initialization"),
+    ({"phase": ["Training"]}, "it must be one of"),
+    ({"saved": "a\x00b"}, "printable"),
+    ({"saved": "x" * 513}, "1 to 512"),
+    ({"rank": 8, "world_size": 8}, "ranks begin at 0"),
+    ({}, "says nothing"),
+    ({"unknown": 1}, "says nothing"),
 )
 def test_what_is_wrong_is_refused_in_a_sentence(fields: dict[str, Any], words: str) -> None:
     assert words in refusal(json.dumps(fields).encode())

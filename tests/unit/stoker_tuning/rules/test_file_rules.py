@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from stoker_tuning.vocabulary import (
     Split,
     TrainingPhase,
 )
+from tests.support.cases import cases
 
 ORIGIN = RuleOrigin("test", RuleLayer.CUSTOM)
 CACHE = (ActionSpec(ActionType.CACHE, ActionTarget.FILE, {"should_cache": True}),)
@@ -39,46 +39,42 @@ def applies(spec: RuleSpec, file: FileFacts, around: Surroundings | None = None)
     return bool(FileRules(compile_rules([spec]), around or Surroundings()).applying(file))
 
 
-@pytest.mark.parametrize(
-    ("name", "operator", "value", "holds"),
-    [
-        ("size", "equals", 100, True),
-        ("size", "not_equals", 100, False),
-        ("size", "greater_than", 100, False),
-        ("size", "greater_or_equal", 100, True),
-        ("size", "less_than", 100, False),
-        ("size", "less_or_equal", 100, True),
-        ("size", "in", (1, 100), True),
-        ("size", "not_in", (1, 100), False),
-        ("size", "exists", True, True),
-        ("size", "exists", False, False),
-        ("extension", "equals", ".jpg", True),
-        ("name", "equals", "1.JPG", True),
-        ("path", "contains", "rain/", True),
-        ("path", "matches", r"^train/\d", True),
-        ("path", "matches", r"^\d", False),
-        ("type", "equals", "Weights", False),
-        ("type", "not_equals", "Weights", False),
-        ("type", "exists", False, True),
-        ("split", "in", ("train", "test"), True),
-    ],
+@cases(
+    "name, operator, value, holds",
+    ("size", "equals", 100, True),
+    ("size", "not_equals", 100, False),
+    ("size", "greater_than", 100, False),
+    ("size", "greater_or_equal", 100, True),
+    ("size", "less_than", 100, False),
+    ("size", "less_or_equal", 100, True),
+    ("size", "in", (1, 100), True),
+    ("size", "not_in", (1, 100), False),
+    ("size", "exists", True, True),
+    ("size", "exists", False, False),
+    ("extension", "equals", ".jpg", True),
+    ("name", "equals", "1.JPG", True),
+    ("path", "contains", "rain/", True),
+    ("path", "matches", r"^train/\d", True),
+    ("path", "matches", r"^\d", False),
+    ("type", "equals", "Weights", False),
+    ("type", "not_equals", "Weights", False),
+    ("type", "exists", False, True),
+    ("split", "in", ("train", "test"), True),
 )
 def test_a_condition_holds(name: str, operator: str, value: Any, holds: bool) -> None:
     file = FileFacts("train/1.JPG", 100, split=Split.TRAIN)
     assert applies(rule(condition(name, operator, value)), file) is holds
 
 
-@pytest.mark.parametrize(
-    ("scope", "name", "operator", "value"),
-    [
-        (ConditionScope.ACCESS_PATTERN, "pattern", "equals", "shuffled"),
-        (ConditionScope.ACCESS_PATTERN, "items_per_second", "less_than", 10),
-        (ConditionScope.WORKLOAD_CONTEXT, "phase", "equals", "Training"),
-        (ConditionScope.WORKLOAD_CONTEXT, "framework", "in", ("pytorch", "jax")),
-        (ConditionScope.WORKLOAD_CONTEXT, "batch_size", "greater_or_equal", 32),
-        (ConditionScope.WORKLOAD_CONTEXT, "namespace", "not_equals", "vision"),
-        (ConditionScope.SYSTEM_CONTEXT, "gpu_count", "greater_or_equal", 8),
-    ],
+@cases(
+    "scope, name, operator, value",
+    (ConditionScope.ACCESS_PATTERN, "pattern", "equals", "shuffled"),
+    (ConditionScope.ACCESS_PATTERN, "items_per_second", "less_than", 10),
+    (ConditionScope.WORKLOAD_CONTEXT, "phase", "equals", "Training"),
+    (ConditionScope.WORKLOAD_CONTEXT, "framework", "in", ("pytorch", "jax")),
+    (ConditionScope.WORKLOAD_CONTEXT, "batch_size", "greater_or_equal", 32),
+    (ConditionScope.WORKLOAD_CONTEXT, "namespace", "not_equals", "vision"),
+    (ConditionScope.SYSTEM_CONTEXT, "gpu_count", "greater_or_equal", 8),
 )
 def test_a_condition_of_workload_and_node_holds(scope: ConditionScope, name: str, operator: str, value: Any) -> None:
     around = Surroundings(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from stoker_tuning.rules.globs import MOST_PATTERN, PatternError
 from stoker_tuning.rules.regexes import MOST_MEMORY, Regex
+from tests.support.cases import cases
 
 _ATOMS = st.sampled_from(["a", "b", "/", ".", r"\.", r"\d", r"\W", "[ab]", "[^a]", "[a-c/]", "[]a]", "^", "$", "é"])
 _COUNTS = st.sampled_from(["", "", "", "*", "+", "?", "{2}", "{1,}", "{0,2}", "*?", "{0}"])
@@ -43,27 +44,25 @@ def test_what_backtracks_for_years_is_over_at_once(pattern: str) -> None:
     assert time.thread_time() - begin < 5.0  # some milliseconds
 
 
-@pytest.mark.parametrize(
-    ("pattern", "says"),
-    [
-        ("", "0 characters"),
-        ("a" * (MOST_PATTERN + 1), "257 characters"),
-        ("(a", r"missing \)"),
-        ("a)", r"unexpected \)"),
-        ("[a", "missing ]"),
-        ("*a", "no argument for repetition"),
-        ("a**", "bad repetition operator"),
-        ("a{1001}", "invalid repetition size"),
-        ("a{3,2}", "invalid repetition size"),
-        ("((a{200}){200}){200}", "invalid repetition size"),
-        (r"(\pL{20}){20}", "more than 256 KiB: write smaller repetitions"),
-        ("(?=a)", "invalid perl operator"),
-        ("(?<=a)", "invalid perl operator"),
-        (r"(a)\1", "invalid escape sequence"),
-        ("a\\", "trailing"),
-        ("[z-a]", "invalid character class range"),
-        ("\ud800", "not valid Unicode"),
-    ],
+@cases(
+    "pattern, says",
+    ("", "0 characters"),
+    ("a" * (MOST_PATTERN + 1), "257 characters"),
+    ("(a", r"missing \)"),
+    ("a)", r"unexpected \)"),
+    ("[a", "missing ]"),
+    ("*a", "no argument for repetition"),
+    ("a**", "bad repetition operator"),
+    ("a{1001}", "invalid repetition size"),
+    ("a{3,2}", "invalid repetition size"),
+    ("((a{200}){200}){200}", "invalid repetition size"),
+    (r"(\pL{20}){20}", "more than 256 KiB: write smaller repetitions"),
+    ("(?=a)", "invalid perl operator"),
+    ("(?<=a)", "invalid perl operator"),
+    (r"(a)\1", "invalid escape sequence"),
+    ("a\\", "trailing"),
+    ("[z-a]", "invalid character class range"),
+    ("\ud800", "not valid Unicode"),
 )
 def test_a_pattern_that_is_not_taken_is_refused_in_a_sentence(pattern: str, says: str) -> None:
     with pytest.raises(PatternError, match=says):

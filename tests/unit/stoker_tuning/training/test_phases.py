@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,29 +43,27 @@ def after(*windows: Evidence) -> PhaseState:
     return state
 
 
-@pytest.mark.parametrize(
-    ("windows", "phase"),
-    [
-        ([], TrainingPhase.UNKNOWN),
-        ([MOUNTED], TrainingPhase.INITIALIZATION),
-        ([MOUNTED, LOAD, LOAD], TrainingPhase.INITIALIZATION),
-        ([MOUNTED, TRAIN, TRAIN], TrainingPhase.TRAINING),
-        ([TRAIN, VALIDATE, VALIDATE], TrainingPhase.VALIDATION),
-        ([TRAIN, VALIDATE, VALIDATE, TRAIN, TRAIN], TrainingPhase.TRAINING),
-        ([TRAIN, Evidence(3.0, saving=True)], TrainingPhase.SAVE_CHECKPOINT),
-        ([TRAIN, Evidence(3.0, saved=True), TRAIN, TRAIN], TrainingPhase.TRAINING),
-        ([TRAIN, TEST, TEST], TrainingPhase.EVALUATION),
-        (
-            [LOADED, replace(VALIDATE, model_loaded=True), replace(VALIDATE, model_loaded=True)],
-            TrainingPhase.EVALUATION,
-        ),
-        ([MOUNTED, replace(LOADED, only_models=True)], TrainingPhase.INFERENCE),
-        ([LOAD, replace(LOADED, model_small_reads=4), replace(LOADED, model_small_reads=4)], TrainingPhase.INFERENCE),
-        ([TRAIN, SWEEP, SWEEP], TrainingPhase.HYPERPARAM_TUNING),
-        ([SWEEP, VALIDATE, VALIDATE, SWEEP, SWEEP], TrainingPhase.HYPERPARAM_TUNING),
-        ([TRAIN, replace(LOADED, model_small_reads=4), replace(LOADED, model_small_reads=4)], TrainingPhase.TRAINING),
-        ([UNSPLIT], TrainingPhase.TRAINING),
-    ],
+@cases(
+    "windows, phase",
+    ([], TrainingPhase.UNKNOWN),
+    ([MOUNTED], TrainingPhase.INITIALIZATION),
+    ([MOUNTED, LOAD, LOAD], TrainingPhase.INITIALIZATION),
+    ([MOUNTED, TRAIN, TRAIN], TrainingPhase.TRAINING),
+    ([TRAIN, VALIDATE, VALIDATE], TrainingPhase.VALIDATION),
+    ([TRAIN, VALIDATE, VALIDATE, TRAIN, TRAIN], TrainingPhase.TRAINING),
+    ([TRAIN, Evidence(3.0, saving=True)], TrainingPhase.SAVE_CHECKPOINT),
+    ([TRAIN, Evidence(3.0, saved=True), TRAIN, TRAIN], TrainingPhase.TRAINING),
+    ([TRAIN, TEST, TEST], TrainingPhase.EVALUATION),
+    (
+        [LOADED, replace(VALIDATE, model_loaded=True), replace(VALIDATE, model_loaded=True)],
+        TrainingPhase.EVALUATION,
+    ),
+    ([MOUNTED, replace(LOADED, only_models=True)], TrainingPhase.INFERENCE),
+    ([LOAD, replace(LOADED, model_small_reads=4), replace(LOADED, model_small_reads=4)], TrainingPhase.INFERENCE),
+    ([TRAIN, SWEEP, SWEEP], TrainingPhase.HYPERPARAM_TUNING),
+    ([SWEEP, VALIDATE, VALIDATE, SWEEP, SWEEP], TrainingPhase.HYPERPARAM_TUNING),
+    ([TRAIN, replace(LOADED, model_small_reads=4), replace(LOADED, model_small_reads=4)], TrainingPhase.TRAINING),
+    ([UNSPLIT], TrainingPhase.TRAINING),
 )
 def test_evidence_makes_the_phase(windows: list[Evidence], phase: TrainingPhase) -> None:
     assert after(*windows).phase is phase
@@ -82,14 +79,12 @@ def test_the_phase_changes(windows: list[Evidence], phase: TrainingPhase) -> Non
     assert after(*windows).phase is phase
 
 
-@pytest.mark.parametrize(
-    ("windows", "siblings", "phase"),
-    [
-        ([TRAIN], 3, TrainingPhase.HYPERPARAM_TUNING),
-        ([SWEEP], 0, TrainingPhase.TRAINING),
-        ([TRAIN, VALIDATE, VALIDATE], 3, TrainingPhase.VALIDATION),
-        ([replace(TRAIN, told=TrainingPhase.TRAINING)], 3, TrainingPhase.TRAINING),
-    ],
+@cases(
+    "windows, siblings, phase",
+    ([TRAIN], 3, TrainingPhase.HYPERPARAM_TUNING),
+    ([SWEEP], 0, TrainingPhase.TRAINING),
+    ([TRAIN, VALIDATE, VALIDATE], 3, TrainingPhase.VALIDATION),
+    ([replace(TRAIN, told=TrainingPhase.TRAINING)], 3, TrainingPhase.TRAINING),
 )
 def test_training_is_called_by_what_others_do_as_soon_as_that_is_known(
     windows: list[Evidence], siblings: int, phase: TrainingPhase

@@ -3,6 +3,7 @@
 import pytest
 
 from stoker_tuning.training.rates import RateMeter
+from tests.support.cases import cases
 
 
 def meter(times: list[float], share: float = 1.0) -> RateMeter:
@@ -12,16 +13,14 @@ def meter(times: list[float], share: float = 1.0) -> RateMeter:
     return made
 
 
-def test_items_a_second_are_those_of_the_last_items() -> None:
-    assert meter([index / 50 for index in range(100)]).at(99 / 50).items_per_second == pytest.approx(50)
-
-
-def test_a_pause_lowers_the_rate() -> None:
-    assert meter([index / 50 for index in range(100)]).at(100.0).items_per_second == pytest.approx(0.99)
-
-
-def test_a_sample_stands_for_all() -> None:
-    assert meter([index / 5 for index in range(100)], share=0.1).at(19.8).items_per_second == pytest.approx(50)
+@cases(
+    "seen, at, rate",
+    of_the_last_items=(meter([index / 50 for index in range(100)]), 99 / 50, 50),
+    lower_after_a_pause=(meter([index / 50 for index in range(100)]), 100.0, 0.99),
+    more_where_a_sample_is_seen=(meter([index / 5 for index in range(100)], share=0.1), 19.8, 50),
+)
+def test_items_a_second_are_those_of_the_last_items(seen: RateMeter, at: float, rate: float) -> None:
+    assert seen.at(at).items_per_second == pytest.approx(rate)
 
 
 def test_batches_are_told_by_their_pauses() -> None:

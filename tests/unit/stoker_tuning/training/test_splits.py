@@ -1,30 +1,27 @@
 """Splits are recognized by a rule, by names of folders and files, or by the read pattern."""
 
-import pytest
-
 from stoker_tuning.training.layout import FileFact, make_layout, split_sources
 from stoker_tuning.training.split_names import SplitSource
 from stoker_tuning.training.workload import WorkloadTracker
 from stoker_tuning.vocabulary import Split
+from tests.support.cases import cases
 from tests.unit.stoker_tuning.training.simulation import SIZE, layout, opens, shuffled
 
 
-@pytest.mark.parametrize(
-    ("path", "split"),
-    [
-        ("train/n01440764/1.jpg", Split.TRAIN),
-        ("imagenet/ILSVRC/val/1.jpg", Split.VALIDATION),
-        ("train2017/000001.jpg", Split.TRAIN),
-        ("val2017/000001.jpg", Split.VALIDATION),
-        ("data/validation-00001-of-00008.parquet", Split.VALIDATION),
-        ("data/train-00001-of-00008.parquet", Split.TRAIN),
-        ("TEST/a.jpg", Split.TEST),
-        ("dev/a.jsonl", Split.VALIDATION),
-        ("n01440764/1.jpg", Split.UNKNOWN),
-        ("training-tools/a.jpg", Split.UNKNOWN),
-        ("valley/trainer.jpg", Split.UNKNOWN),
-        ("", Split.UNKNOWN),
-    ],
+@cases(
+    "path, split",
+    ("train/n01440764/1.jpg", Split.TRAIN),
+    ("imagenet/ILSVRC/val/1.jpg", Split.VALIDATION),
+    ("train2017/000001.jpg", Split.TRAIN),
+    ("val2017/000001.jpg", Split.VALIDATION),
+    ("data/validation-00001-of-00008.parquet", Split.VALIDATION),
+    ("data/train-00001-of-00008.parquet", Split.TRAIN),
+    ("TEST/a.jpg", Split.TEST),
+    ("dev/a.jsonl", Split.VALIDATION),
+    ("n01440764/1.jpg", Split.UNKNOWN),
+    ("training-tools/a.jpg", Split.UNKNOWN),
+    ("valley/trainer.jpg", Split.UNKNOWN),
+    ("", Split.UNKNOWN),
 )
 def test_names_tell_the_split(path: str, split: Split) -> None:
     assert [run.split for run in make_layout([FileFact(0, path, 1)]).runs] == [split]

@@ -6,6 +6,7 @@ from stoker_sidecar.agent.core.commands import commands, kept_meanwhile, tunings
 from stoker_sidecar.wire.credentials import AmbientCredentials, StaticCredentials
 from stoker_sidecar.wire.fetcher_hints import FileKnobs, Tune
 from stoker_sidecar.wire.fetcher_protocol import Configure, Remove
+from tests.support.cases import cases
 
 SOURCE = Source(uri="s3://bucket/digits/")
 DIGITS = NodeDataset(namespace="vision", name="digits", uid="u1", source=SOURCE)
@@ -35,16 +36,13 @@ def test_a_new_mount_is_said_so_that_its_version_is_kept() -> None:
     assert commands({"u1"}, target, sent, {"u1"}, {"u1": ("d1",)}) == [Configure(DIGITS.wire(), NO_ONE, ("d1",))]
 
 
-def test_what_lies_on_the_disk_and_in_no_plan_is_removed() -> None:
-    assert commands(set(), {}, {}, {"old"}, {}) == [Remove("old")]
-
-
 def test_nothing_is_removed_by_a_plan_that_was_made_without_knowing_of_it() -> None:
     assert commands(set(), {}, {}, {"old", "older"}, {}, kept={"old"}) == [Remove("older")]
 
 
-def test_what_a_pod_still_reads_is_not_removed() -> None:
-    assert commands(set(), {}, {}, {"old"}, {"old": ("d1",)}) == []
+@cases("held, said", in_no_plan=({}, [Remove("old")]), not_while_a_pod_reads_it=({"old": ("d1",)}, []))
+def test_what_lies_on_the_disk_is_removed_when(held: dict[str, tuple[str, ...]], said: list[Remove]) -> None:
+    assert commands(set(), {}, {}, {"old"}, held) == said
 
 
 def test_a_planned_dataset_is_not_removed_while_its_credentials_are_read() -> None:

@@ -11,6 +11,7 @@ from stoker_sidecar.agent.observation.loaders import stall_meter
 from stoker_sidecar.agent.observation.loaders.loader_sampler import LoaderSampler
 from stoker_sidecar.agent.observation.loaders.stall_meter import StallMeter
 from stoker_sidecar.volumes.core.publish import VersionKey
+from tests.support.cases import cases
 
 
 def sample(at: float, source: StallSource = StallSource.PRESSURE, **waited: float) -> StallSample:
@@ -29,16 +30,14 @@ def test_of_several_processes_the_one_that_waited_longest_counts() -> None:
     assert stall_between(before, after) == Stall(0.5, StallSource.TASK_DELAY)
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (None, sample(1.0, pod=1.0)),
-        (sample(0.0, pod=0.0), None),
-        (sample(0.0, pod=0.0), sample(0.1, pod=0.1)),
-        (sample(0.0, pod=5.0), sample(10.0, pod=1.0)),
-        (sample(0.0, one=1.0), sample(10.0, other=2.0)),
-        (sample(0.0, StallSource.FUSE, pod=0.0), sample(10.0, pod=1.0)),
-    ],
+@cases(
+    "before, after",
+    (None, sample(1.0, pod=1.0)),
+    (sample(0.0, pod=0.0), None),
+    (sample(0.0, pod=0.0), sample(0.1, pod=0.1)),
+    (sample(0.0, pod=5.0), sample(10.0, pod=1.0)),
+    (sample(0.0, one=1.0), sample(10.0, other=2.0)),
+    (sample(0.0, StallSource.FUSE, pod=0.0), sample(10.0, pod=1.0)),
 )
 def test_samples_that_do_not_belong_together_say_nothing(before: StallSample | None, after: StallSample | None) -> None:
     assert stall_between(before, after) is None
@@ -67,15 +66,12 @@ def fuse_meter(folder: Path, monkeypatch: pytest.MonkeyPatch) -> StallMeter:
     return StallMeter(folder, loaders=SampledLoaders())
 
 
-@pytest.mark.parametrize(
-    ("samples", "counted"),
-    [
-        ([(10.0, 3.0), (20.0, 8.0), (30.0, 8.0)], StallSeconds(5.0, 20.0)),
-        ([(10.0, 3.0), (12.5, 4.0), (30.0, 8.0)], StallSeconds(5.0, 20.0)),
-        ([(10.0, 3.0), (7200.0, 9.0), (7210.0, 12.0)], StallSeconds(3.0, 10.0)),
-        ([(10.0, 8.0), (20.0, 1.0), (30.0, 3.0)], StallSeconds(2.0, 10.0)),
-    ],
-    ids=["intervals add up", "of any length", "a node that slept", "a server that was restarted"],
+@cases(
+    "samples, counted",
+    intervals_add_up=([(10.0, 3.0), (20.0, 8.0), (30.0, 8.0)], StallSeconds(5.0, 20.0)),
+    of_any_length=([(10.0, 3.0), (12.5, 4.0), (30.0, 8.0)], StallSeconds(5.0, 20.0)),
+    a_node_that_slept=([(10.0, 3.0), (7200.0, 9.0), (7210.0, 12.0)], StallSeconds(3.0, 10.0)),
+    a_server_that_was_restarted=([(10.0, 8.0), (20.0, 1.0), (30.0, 3.0)], StallSeconds(2.0, 10.0)),
 )
 def test_what_a_source_counts_adds_up(
     samples: list[tuple[float, float]], counted: StallSeconds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -98,13 +94,11 @@ def test_the_consumer_of_a_loader_is_counted_next_to_its_workers(
     assert meter.seconds == {"uid-a": {"fuse": StallSeconds(10.0, 10.0), "consumer": StallSeconds(1.0, 9.0)}}
 
 
-@pytest.mark.parametrize(
-    ("cgroup2", "delays", "cause"),
-    [
-        (False, False, "no stall source on node-1: cgroup v1, kernel.task_delayacct is 0"),
-        (False, True, "no stall source on node-1: cgroup v1, its processes are not seen"),
-        (True, True, "no stall source on node-1: its processes are not seen"),
-    ],
+@cases(
+    "cgroup2, delays, cause",
+    (False, False, "no stall source on node-1: cgroup v1, kernel.task_delayacct is 0"),
+    (False, True, "no stall source on node-1: cgroup v1, its processes are not seen"),
+    (True, True, "no stall source on node-1: its processes are not seen"),
 )
 def test_what_a_node_lacks_to_count_waits_is_told(
     cgroup2: bool, delays: bool, cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from stoker_api.datasets.dataset import MountMode
 from stoker_api.datasets.origin import NodeOrigin
 from stoker_api.names import ConditionType, Reason
@@ -20,6 +18,7 @@ from stoker_sidecar.agent.core.status import (
     steady_folders,
 )
 from stoker_sidecar.linux.hardware import DiskKind, Machine
+from tests.support.cases import cases
 from tests.unit.stoker_sidecar.agent.builders import GIB, ROW, facts
 
 
@@ -82,15 +81,13 @@ def test_a_leftover_is_cleaning_without_figures() -> None:
     assert [(row.uid, row.phase, row.warm_files) for row in status.datasets] == [("u1", NodePhase.CLEANING, 0)]
 
 
-@pytest.mark.parametrize(
-    ("version", "phase", "overlay", "mode"),
-    [
-        ("", NodePhase.LISTING, True, None),
-        ("d1", NodePhase.WARMING, False, MountMode.FUSE),
-        ("d1", NodePhase.WARMING, True, MountMode.OVERLAY),
-        ("d1", NodePhase.WARM, True, MountMode.NATIVE),
-        ("d1", NodePhase.FULL, False, MountMode.FUSE),
-    ],
+@cases(
+    "version, phase, overlay, mode",
+    ("", NodePhase.LISTING, True, None),
+    ("d1", NodePhase.WARMING, False, MountMode.FUSE),
+    ("d1", NodePhase.WARMING, True, MountMode.OVERLAY),
+    ("d1", NodePhase.WARM, True, MountMode.NATIVE),
+    ("d1", NodePhase.FULL, False, MountMode.FUSE),
 )
 def test_the_mode_is_native_only_when_every_byte_is_here(
     version: str, phase: NodePhase, overlay: bool, mode: MountMode | None
@@ -149,28 +146,19 @@ def test_the_first_figures_are_told() -> None:
     assert steady(now, DiskFigures()) == now
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"warm_files": 9},
-        {"warm_bytes": 99},
-        {"bytes_per_second": 5},
-        {"eta_seconds": 3},
-        {"fetched_files": 4},
-    ],
+@cases(
+    "change", {"warm_files": 9}, {"warm_bytes": 99}, {"bytes_per_second": 5}, {"eta_seconds": 3}, {"fetched_files": 4}
 )
 def test_figures_are_not_urgent(change: dict[str, int]) -> None:
     assert not is_urgent(node_status(facts()), node_status(facts(rows={"u1": ROW.model_copy(update=change)})))
 
 
-@pytest.mark.parametrize(
+@cases(
     "change",
-    [
-        {"phase": NodePhase.WARM},
-        {"version": "d2"},
-        {"error": NodeError(reason="AccessDenied", message="No.")},
-        {"observed_generation": 2},
-    ],
+    {"phase": NodePhase.WARM},
+    {"version": "d2"},
+    {"error": NodeError(reason="AccessDenied", message="No.")},
+    {"observed_generation": 2},
 )
 def test_what_others_wait_for_is_urgent(change: dict[str, object]) -> None:
     assert is_urgent(node_status(facts()), node_status(facts(rows={"u1": ROW.model_copy(update=change)})))

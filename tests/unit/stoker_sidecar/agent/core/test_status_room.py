@@ -27,7 +27,7 @@ def as_stored(status: Model) -> bytes:
     return text.encode()
 
 
-@settings(max_examples=8, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, suppress_health_check=list(HealthCheck))
 @example(requests=3000, length=400, datasets=1400, namespaces=40, character="<", characters=5000)
 @example(requests=3000, length=0, datasets=50, namespaces=1, character="\x01", characters=20)
 @given(

@@ -5,8 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from stoker_api.datasets.dataset import MountMode
 from stoker_api.node_caches.node_storage import NodeMount
 from stoker_api.node_caches.node_workload import Attribution, EvidenceSource, NodeWorkload, StallSource
@@ -33,6 +31,7 @@ from stoker_sidecar.wire.reports_protocol import Heard
 from stoker_tuning.frameworks.pod_hints import FrameworkSource, PodHints
 from stoker_tuning.reports.figures import ReportSummary
 from tests.fakes.volumes import publish_request
+from tests.support.cases import cases
 
 SUMMARY = ReportSummary(phase="Training", epoch=3, stall_percent=4, lines=9, age=2.0)
 MOUNT = NodeMount(volume_id="v", dataset_namespace="team-b", dataset="coco", pod_namespace="vision", pod_uid="u1")
@@ -57,13 +56,11 @@ def test_a_pod_that_said_nothing_has_no_row() -> None:
     assert (reported_workloads([volume()], [], {}), reported_workloads([volume()], [], silent)) == ((), ())
 
 
-@pytest.mark.parametrize(
-    ("stall", "percent"),
-    [
-        (Stall(0.4567, StallSource.FUSE), 46),
-        (Stall(0.9, StallSource.CONSUMER, reads=0.3), 30),
-        (Stall(0.9, StallSource.CONSUMER), None),
-    ],
+@cases(
+    "stall, percent",
+    (Stall(0.4567, StallSource.FUSE), 46),
+    (Stall(0.9, StallSource.CONSUMER, reads=0.3), 30),
+    (Stall(0.9, StallSource.CONSUMER), None),
 )
 def test_how_long_reads_wait_is_what_the_kernel_or_fuse_counts(stall: Stall, percent: int | None) -> None:
     assert observed(stall=stall).read_wait_percent == percent
@@ -122,17 +119,15 @@ def test_ten_rows_are_shared_between_namespaces_however_many_pods_one_has() -> N
     assert [row.uid for row in chosen][:4] == ["a0", "b1", "a1", "b2"]
 
 
-@pytest.mark.parametrize(
-    ("now", "since", "due"),
-    [
-        (workload(epoch=1), 0.0, None),
-        (workload(epoch=2), 0.1, 0.0),
-        (workload(epoch=1, phase="Validation"), 0.1, 0.0),
-        (workload(epoch=1, checkpoint="saved"), 3.0, NEWS_SECONDS - 3.0),
-        (workload(epoch=1, checkpoint="saved"), NEWS_SECONDS + 1, 0.0),
-        (workload(epoch=1, step=7), 3.0, CALM_SECONDS - 3.0),
-        (workload("u2"), 0.0, 0.0),
-    ],
+@cases(
+    "now, since, due",
+    (workload(epoch=1), 0.0, None),
+    (workload(epoch=2), 0.1, 0.0),
+    (workload(epoch=1, phase="Validation"), 0.1, 0.0),
+    (workload(epoch=1, checkpoint="saved"), 3.0, NEWS_SECONDS - 3.0),
+    (workload(epoch=1, checkpoint="saved"), NEWS_SECONDS + 1, 0.0),
+    (workload(epoch=1, step=7), 3.0, CALM_SECONDS - 3.0),
+    (workload("u2"), 0.0, 0.0),
 )
 def test_a_phase_is_shown_at_once_other_news_waits_a_little_and_figures_longer(
     now: NodeWorkload, since: float, due: float | None

@@ -20,6 +20,7 @@ from stoker_sidecar.agent.csi.request import (
 )
 from stoker_sidecar.errors import VolumeCode, VolumeError
 from stoker_tuning.frameworks.pod_hints import NO_HINTS, FrameworkSource, PodHints
+from tests.support.cases import cases
 from tests.unit.stoker_sidecar.agent.builders import KUBELET, MODE, TARGET, capability, context_of, inline
 
 
@@ -60,17 +61,13 @@ def test_a_writer_mode_with_readonly_set_is_accepted() -> None:
     assert parse_publish(inline(volume_context=context, readonly=True), KUBELET).dataset == "imagenet"
 
 
-def test_an_inline_volume_that_a_runtime_would_make_writable_is_refused() -> None:
-    assert "csi.readOnly: true" in sentence(inline(readonly=False))
-
-
-def test_an_access_mode_newer_than_the_driver_is_refused_by_number() -> None:
-    assert "99" in sentence(inline(volume_capability=capability(99)))
-
-
 def test_a_block_device_is_refused() -> None:
     block = csi_pb2.VolumeCapability(block={}, access_mode={"mode": MODE.SINGLE_NODE_WRITER})
     assert "volumeMode: Filesystem" in sentence(inline(volume_capability=block))
+
+
+def test_an_inline_volume_that_a_runtime_would_make_writable_is_refused() -> None:
+    assert "csi.readOnly: true" in sentence(inline(readonly=False))
 
 
 @pytest.mark.parametrize("field", ["volume_id", "target_path", "volume_capability"])
@@ -78,12 +75,14 @@ def test_a_missing_field_is_named(field: str) -> None:
     assert field in sentence(inline(**{field: None}))
 
 
-def test_a_missing_dataset_attribute_says_where_to_write_it() -> None:
-    assert "volumeAttributes.dataset" in sentence(inline(volume_context=context_of(dataset=None)))
-
-
-def test_a_missing_pod_namespace_blames_the_csi_driver_object() -> None:
-    assert "podInfoOnMount" in sentence(inline(volume_context=context_of(**{names.CSI_POD_NAMESPACE: None})))
+@cases(
+    "words, request_",
+    an_access_mode_newer_than_the_driver=("99", inline(volume_capability=capability(99))),
+    no_dataset_attribute=("volumeAttributes.dataset", inline(volume_context=context_of(dataset=None))),
+    no_pod_namespace=("podInfoOnMount", inline(volume_context=context_of(**{names.CSI_POD_NAMESPACE: None}))),
+)
+def test_what_is_wrong_is_refused_with_what_to_write(words: str, request_: csi_pb2.NodePublishVolumeRequest) -> None:
+    assert words in sentence(request_)
 
 
 @pytest.mark.parametrize(

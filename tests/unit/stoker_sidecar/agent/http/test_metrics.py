@@ -3,8 +3,6 @@
 from typing import Any
 from unittest import mock
 
-import pytest
-
 from stoker_api.node_caches.node_dataset_status import NodeDatasetStatus
 from stoker_api.node_caches.node_workload import EvidenceSource
 from stoker_sidecar.agent.http.metrics import AgentMetrics
@@ -34,13 +32,11 @@ def series(plan: NodePlan, counts: dict[tuple[str, EvidenceSource], SourceCounts
     return [line for line in text.splitlines() if not line.startswith("#")]
 
 
-@pytest.mark.parametrize(
-    ("name", "unused", "used"),
-    [
-        ("stoker_packed_bytes_total", plan_of(), plan_of(packed=7)),
-        ("stoker_dataset_pinned_bytes", plan_of(), plan_of(memory={"bytes": 7})),
-        ("stoker_dataset_path_bytes", plan_of(), plan_of(warmPaths={"bytes": 7})),
-    ],
+@cases(
+    "name, unused, used",
+    ("stoker_packed_bytes_total", plan_of(), plan_of(packed=7)),
+    ("stoker_dataset_pinned_bytes", plan_of(), plan_of(memory={"bytes": 7})),
+    ("stoker_dataset_path_bytes", plan_of(), plan_of(warmPaths={"bytes": 7})),
 )
 def test_a_feature_has_a_series_where_it_is_used(name: str, unused: NodePlan, used: NodePlan) -> None:
     assert not any(line.startswith(name) for line in series(unused))

@@ -3,11 +3,10 @@
 import base64
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from stoker_api.names import Reason
 from stoker_sidecar.agent.kube import credential_source as identity
 from stoker_sidecar.wire.credentials import StaticCredentials, UnusableCredentials
+from tests.support.cases import cases
 
 
 def secret(**data: bytes) -> dict[str, object]:
@@ -26,12 +25,10 @@ def test_a_newline_at_the_end_of_a_key_is_no_part_of_it() -> None:
     assert identity.from_secret("vision", "s3", body) == StaticCredentials("id", "key")
 
 
-@pytest.mark.parametrize(
-    ("keys", "missing"),
-    [
-        ({"AWS_ACCESS_KEY_ID": b"id", "prod-database-password": b"x"}, "AWS_SECRET_ACCESS_KEY"),
-        ({}, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
-    ],
+@cases(
+    "keys, missing",
+    ({"AWS_ACCESS_KEY_ID": b"id", "prod-database-password": b"x"}, "AWS_SECRET_ACCESS_KEY"),
+    ({}, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
 )
 def test_missing_keys_are_named_and_no_others(keys: dict[str, bytes], missing: str) -> None:
     found = identity.from_secret("vision", "s3", secret(**keys))
@@ -48,9 +45,8 @@ def test_a_key_that_is_no_text_counts_as_missing() -> None:
     assert isinstance(found, UnusableCredentials)
 
 
-@pytest.mark.parametrize(
-    ("key", "size", "most"),
-    [("ca.crt", 65_540, 65_536), ("ca.crt", 900_000, 65_536), ("AWS_SESSION_TOKEN", 20_000, 16_384)],
+@cases(
+    "key, size, most", ("ca.crt", 65_540, 65_536), ("ca.crt", 900_000, 65_536), ("AWS_SESSION_TOKEN", 20_000, 16_384)
 )
 def test_a_key_that_is_too_large_is_named_with_its_size_and_is_not_decoded(key: str, size: int, most: int) -> None:
     body = secret(AWS_ACCESS_KEY_ID=b"id", AWS_SECRET_ACCESS_KEY=b"key", **{key: b"x" * size})
@@ -80,11 +76,7 @@ def test_a_service_account_without_a_role_is_told_the_annotation() -> None:
     assert "eks.amazonaws.com/role-arn=arn:aws:iam::" in found.message
 
 
-@pytest.mark.parametrize(
-    ("clock_error", "after"),
-    [(0, 48 * 60), (-7200, 48 * 60), (1800, 24 * 60)],
-    ids=["right", "two hours behind", "half an hour ahead"],
-)
+@cases("clock_error, after", right=(0, 48 * 60), two_hours_behind=(-7200, 48 * 60), half_an_hour_ahead=(1800, 24 * 60))
 def test_a_token_is_renewed_at_four_fifths_of_its_life_or_before(clock_error: int, after: float) -> None:
     issued = datetime(2026, 1, 1, tzinfo=UTC)
     now = issued + timedelta(seconds=clock_error)

@@ -19,6 +19,7 @@ from stoker_sidecar.volumes.synchronization import Changes
 from stoker_tuning.documents.assembly import builtin_rules
 from stoker_tuning.learning.changes import Change, ChangeOutcome, ChangeVerdict, WindowFigures
 from stoker_tuning.vocabulary import AccessPattern, TrainingPhase
+from tests.support.cases import cases
 from tests.support.tasks import background
 from tests.support.waiting import eventually
 
@@ -185,13 +186,11 @@ async def test_the_pages_show_totals_rules_and_history(node: LearningNode) -> No
     assert [row["verdict"] for row in history["history"]] == ["hurt"]
 
 
-@pytest.mark.parametrize(
-    ("query", "sentence"),
-    [
-        ({"kind": "secrets"}, "kind is 'secrets': it must be one of change, phase, prediction"),
-        ({"limit": "all"}, "limit is 'all': it must be a number from 1 to 1000"),
-        ({"limit": "9" * 4300}, f"limit is '{'9' * 40}': it must be a number from 1 to 1000"),
-    ],
+@cases(
+    "query, sentence",
+    ({"kind": "secrets"}, "kind is 'secrets': it must be one of change, phase, prediction"),
+    ({"limit": "all"}, "limit is 'all': it must be a number from 1 to 1000"),
+    ({"limit": "9" * 4300}, f"limit is '{'9' * 40}': it must be a number from 1 to 1000"),
 )
 async def test_a_wrong_question_is_answered_with_a_sentence(node: LearningNode, query: Any, sentence: str) -> None:
     async with served(node) as session:

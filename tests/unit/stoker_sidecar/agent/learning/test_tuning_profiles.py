@@ -79,15 +79,20 @@ async def until(node: Node, generation: int, message: str = "") -> None:
     await eventually(is_so, SECONDS)
 
 
+async def in_force(node: Node, spec: Any = GOOD, **tuning: Any) -> None:
+    """Put the profile ``fast`` into force for the Dataset."""
+    await node.write(spec)
+    node.tell(profile="fast", **tuning)
+    await until(node, 1)
+
+
 def test_it_is_a_tuning_source() -> None:
     source: TuningSource = Node().profiles
     assert source.choice("nobody").rules == built_in()
 
 
 async def test_a_profile_goes_before_the_built_in_rules(node: Node) -> None:
-    await node.write(GOOD)
-    node.tell(profile="fast", level="Maximum", mostLevel="Aggressive")
-    await until(node, 1)
+    await in_force(node, level="Maximum", mostLevel="Aggressive")
     choice = node.choice()
     assert node.rules() == ["shards"]
     assert (choice.profile, choice.generation, choice.off) == ("fast", 1, False)
@@ -96,9 +101,7 @@ async def test_a_profile_goes_before_the_built_in_rules(node: Node) -> None:
 
 
 async def test_a_change_counts_without_a_restart(node: Node) -> None:
-    await node.write(GOOD)
-    node.tell(profile="fast")
-    await until(node, 1)
+    await in_force(node)
     await node.write(BETTER)
     await until(node, 2)
     assert node.rules() == ["better"]
@@ -106,9 +109,7 @@ async def test_a_change_counts_without_a_restart(node: Node) -> None:
 
 @pytest.mark.expected_logs("TuningProfile fast: generation 2 cannot be read")
 async def test_the_last_good_one_stays_in_force(node: Node) -> None:
-    await node.write(GOOD)
-    node.tell(profile="fast")
-    await until(node, 1)
+    await in_force(node)
     await node.write(BAD)
     await until(node, 1, "generation 2 cannot be read: spec.rules[0].actions[0].type")
     assert node.rules() == ["shards"]
@@ -127,9 +128,7 @@ async def test_one_that_was_never_good_leaves_the_built_in_rules(node: Node) -> 
 
 @pytest.mark.expected_logs("TuningProfile fast does not exist")
 async def test_one_that_is_deleted_leaves_the_built_in_rules(node: Node) -> None:
-    await node.write(GOOD)
-    node.tell(profile="fast")
-    await until(node, 1)
+    await in_force(node)
     await node.kube.delete(TUNING_PROFILES, "fast")
     await until(node, 0, "TuningProfile fast does not exist")
     assert (node.choice().profile, node.rules()) == ("", [])
@@ -137,9 +136,7 @@ async def test_one_that_is_deleted_leaves_the_built_in_rules(node: Node) -> None
 
 @pytest.mark.expected_logs("TuningProfile fast")
 async def test_one_that_is_made_anew_and_wrong_has_nothing_of_the_old_one(node: Node) -> None:
-    await node.write(GOOD)
-    node.tell(profile="fast")
-    await until(node, 1)
+    await in_force(node)
     await node.kube.delete(TUNING_PROFILES, "fast")
     await node.write(BAD)
     await until(node, 0, "generation 1 cannot be read")
@@ -148,16 +145,12 @@ async def test_one_that_is_made_anew_and_wrong_has_nothing_of_the_old_one(node: 
 
 async def test_the_rules_in_force_are_those_of_all_datasets_each_once(node: Node) -> None:
     assert node.profiles.rules() == list(built_in())
-    await node.write(GOOD)
-    node.tell(profile="fast")
-    await until(node, 1)
+    await in_force(node)
     assert [rule.id for rule in node.profiles.rules() if rule not in built_in()] == ["shards"]
 
 
 async def test_a_template_is_put_to_use_with_a_profile_and_without(node: Node) -> None:
-    await node.write(GOOD)
-    node.tell(profile="fast", template="data_pipeline")
-    await until(node, 1)
+    await in_force(node, template="data_pipeline")
     assert node.choice().template == "data_pipeline"
     assert len(node.rules()) > 1
     node.tell(template="data_pipeline")
@@ -166,9 +159,7 @@ async def test_a_template_is_put_to_use_with_a_profile_and_without(node: Node) -
 
 
 async def test_a_template_that_nobody_knows_is_left_out(node: Node) -> None:
-    await node.write(GOOD)
-    node.tell(profile="fast", template="nix")
-    await until(node, 1)
+    await in_force(node, template="nix")
     assert (node.choice().template, node.rules()) == (None, ["shards"])
 
 
@@ -185,25 +176,24 @@ async def test_the_clusters_environment_counts_without_a_profile(node: Node) -> 
 
 
 async def test_a_profiles_own_environment_goes_before_the_clusters(node: Node) -> None:
-    await node.write(GOOD | {"environment": "development"})
-    node.tell(profile="fast", environment="production")
-    await until(node, 1)
+    await in_force(node, GOOD | {"environment": "development"}, environment="production")
     assert environments(node) == {"environment development"}
 
 
 async def test_a_profile_without_one_has_the_clusters_also_where_it_defines_it(node: Node) -> None:
-    await node.write(GOOD | {"environments": [{"name": "lab", "settings": {"level": "Basic"}}]})
-    node.tell(profile="fast", environment="lab", template="data_pipeline")
-    await until(node, 1)
+    await in_force(
+        node,
+        GOOD | {"environments": [{"name": "lab", "settings": {"level": "Basic"}}]},
+        environment="lab",
+        template="data_pipeline",
+    )
     assert environments(node) == {"environment lab"}
     assert node.choice().template == "data_pipeline"
 
 
 @pytest.mark.expected_logs("the environment lab is neither in TuningProfile fast nor built in, so it is left out")
 async def test_an_environment_that_nobody_knows_is_left_out_and_told(node: Node) -> None:
-    await node.write(GOOD)
-    node.tell(profile="fast", environment="lab", template="data_pipeline")
-    await until(node, 1)
+    await in_force(node, environment="lab", template="data_pipeline")
     assert environments(node) == set()
     assert node.choice().template == "data_pipeline"
 
@@ -219,9 +209,7 @@ async def test_a_dataset_or_a_node_is_turned_off(node: Node) -> None:
 
 
 async def test_equal_choices_are_equal_values(node: Node) -> None:
-    await node.write(GOOD)
-    node.tell(profile="fast")
-    await until(node, 1)
+    await in_force(node)
     first = node.choice()
     assert node.choice() == first
     assert node.choice().rules is first.rules
@@ -254,9 +242,7 @@ async def test_rules_of_plug_ins_are_in_force_as_the_layer_of_frameworks_and_go_
 
 
 async def test_a_profile_that_is_in_force_gets_the_rules_of_plug_ins_that_come_later(node: Node) -> None:
-    await node.write(GOOD)
-    node.tell(profile="fast")
-    await until(node, 1)
+    await in_force(node)
     node.plugins = (odd_plugin(),)
     node.plan.changes.mark()
     await eventually(lambda: set(node.rules()) == {"shards", "odd-shards"}, SECONDS)

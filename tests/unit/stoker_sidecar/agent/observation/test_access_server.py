@@ -12,6 +12,7 @@ import pytest
 from stoker_sidecar.agent.observation.access_server import AccessClient, AccessServer
 from stoker_sidecar.linux import packets
 from stoker_sidecar.wire.access_protocol import AccessBatch
+from tests.support.cases import cases
 from tests.support.waiting import eventually
 
 BATCH = AccessBatch(1, 1.0, 2.0, 1.0, 3).packet()
@@ -110,17 +111,15 @@ async def test_a_new_observer_takes_the_place_of_the_old_one(heard: tuple[Heard,
 
 
 @pytest.mark.expected_logs("is disconnected")
-@pytest.mark.parametrize(
+@cases(
     "said",
-    [
-        (BATCH,),
-        ({"op": "marks", "on": True},),
-        (FUSE, {"op": "marks", "on": True}),
-        (FUSE, BATCH | {"opens": -1}),
-        ({"op": "hello", "from": "fuse", "uid": 7, "digest": "d1"},),
-        ({"op": "hello", "from": ["observer"]},),
-        (OBSERVER, {"op": "marks", "on": "yes"}),
-    ],
+    (BATCH,),
+    ({"op": "marks", "on": True},),
+    (FUSE, {"op": "marks", "on": True}),
+    (FUSE, BATCH | {"opens": -1}),
+    ({"op": "hello", "from": "fuse", "uid": 7, "digest": "d1"},),
+    ({"op": "hello", "from": ["observer"]},),
+    (OBSERVER, {"op": "marks", "on": "yes"}),
 )
 async def test_who_says_what_is_not_theirs_to_say_is_disconnected(
     heard: tuple[Heard, AccessServer], said: tuple[dict[str, Any], ...]

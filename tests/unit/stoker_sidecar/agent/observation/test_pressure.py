@@ -2,18 +2,15 @@
 
 from pathlib import Path
 
-import pytest
-
 from stoker_sidecar.agent.observation.pressure import pressure_support
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("controllers", "pressure", "report"),
-    [
-        (True, True, "cgroup v2, with pressure of disks"),
-        (False, True, "is not cgroup v2"),
-        (True, False, "None: the kernel counts no pressure"),
-    ],
+@cases(
+    "controllers, pressure, report",
+    (True, True, "cgroup v2, with pressure of disks"),
+    (False, True, "is not cgroup v2"),
+    (True, False, "None: the kernel counts no pressure"),
 )
 def test_a_node_reports_what_it_lacks(tmp_path: Path, controllers: bool, pressure: bool, report: str) -> None:
     for name, exists in (("cgroup.controllers", controllers), ("io", pressure)):

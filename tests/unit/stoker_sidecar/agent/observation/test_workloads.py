@@ -3,8 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from stoker_api.datasets.dataset import MountMode
 from stoker_api.node_caches.node_workload import Attribution, EvidenceSource, StallSource
 from stoker_sidecar.agent.core.stall import Stall
@@ -15,6 +13,7 @@ from stoker_sidecar.agent.questions.reading.reading import ObservedTree
 from stoker_sidecar.volumes.core.publish import Published
 from stoker_sidecar.wire.access_protocol import AccessBatch, AccessRow
 from tests.fakes.volumes import DIGEST, UID, Clock, publish_request
+from tests.support.cases import cases
 from tests.unit.stoker_sidecar.agent.builders import KnownReaders
 
 TREE = ObservedTree(UID, DIGEST, EvidenceSource.FANOTIFY)
@@ -127,13 +126,11 @@ def test_a_stall_is_shown_with_what_counted_it() -> None:
     assert (row.stall_percent, row.stall_source) == (46, StallSource.PRESSURE)
 
 
-@pytest.mark.parametrize(
-    ("records", "version"),
-    [
-        ([mounted(mode=MountMode.FUSE)], (UID, DIGEST)),
-        ([mounted(mode=MountMode.NATIVE)], None),
-        ([mounted("a", MountMode.FUSE), mounted("b", MountMode.FUSE)], None),
-    ],
+@cases(
+    "records, version",
+    ([mounted(mode=MountMode.FUSE)], (UID, DIGEST)),
+    ([mounted(mode=MountMode.NATIVE)], None),
+    ([mounted("a", MountMode.FUSE), mounted("b", MountMode.FUSE)], None),
 )
 def test_fuse_counts_the_waits_of_a_pod_that_reads_alone(
     records: list[Published], version: tuple[str, str] | None

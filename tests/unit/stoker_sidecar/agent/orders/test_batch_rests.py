@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from stoker_sidecar.agent.orders.pages_ahead import BatchRests
+from tests.support.cases import cases
 
 STRETCH = 1600
 
@@ -39,14 +40,14 @@ def test_loaders_that_all_begin_at_once_as_an_epoch_begins_rest_as_before() -> N
     assert rests.resting
 
 
-def test_fast_readers_are_not_taken_to_rest_as_few_looks_tell_little() -> None:
-    rests = BatchRests(STRETCH)
-    assert looked(rests, [number // 3 * 2 * STRETCH for number in range(60)]) == 0
-
-
-def test_a_long_pause_alone_is_no_rest() -> None:
-    rests = BatchRests(STRETCH)
-    assert looked(rests, [0.0] * 1000) == 0
+@cases(
+    "steps",
+    fast_readers_of_which_few_looks_tell_little=[number // 3 * 2 * STRETCH for number in range(60)],
+    a_long_pause_alone=[0.0] * 1000,
+    readers_who_went_back=[*([5.0 * STRETCH] * 20), *([0.0] * 20), STRETCH],
+)
+def test_what_is_no_rest(steps: list[float]) -> None:
+    assert looked(BatchRests(STRETCH), steps) == 0
 
 
 def test_answers_that_come_at_once_are_one_look() -> None:
@@ -54,8 +55,3 @@ def test_answers_that_come_at_once_are_one_look() -> None:
     for number in range(100):
         for _ in range(5):
             assert not rests.saw(number / 4, 200.0 * number)
-
-
-def test_readers_who_went_back_are_judged_anew() -> None:
-    rests = BatchRests(STRETCH)
-    assert looked(rests, [*([5.0 * STRETCH] * 20), *([0.0] * 20), STRETCH]) == 0

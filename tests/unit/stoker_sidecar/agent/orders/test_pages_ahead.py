@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
+from typing import Any
 
 import pytest
 
@@ -82,17 +83,27 @@ class Job:
         self.pages.saw(self.follower, self.now)
         await self.work()
 
+    async def read_on(self, epoch: int, first: int, last: int, each: int) -> None:
+        """Observe so many reads each half second."""
+        for start in range(first, last, each):
+            await self.read(epoch, start, start + each, seconds=0.5)
+
+
+async def begun(**fields: Any) -> Job:
+    """Return a job for which the first pieces were sent."""
+    job = Job(**fields)
+    await job.work()
+    return job
+
 
 async def test_the_first_pieces_are_sent_before_any_read() -> None:
-    job = Job()
-    await job.work()
+    job = await begun()
     assert job.files == job.expected(0)[:8192]
 
 
 @pytest.mark.parametrize("position", [0, 5_000, 19_900])
 async def test_a_job_resumed_in_a_later_epoch_gets_the_pieces_from_there(position: int) -> None:
-    job = Job(loaders=4, start=EpochStart(1, 0, position))
-    await job.work()
+    job = await begun(loaders=4, start=EpochStart(1, 0, position))
     samples = [*job.follower.order.epoch(1).samples[position:], *job.follower.order.epoch(2).samples]
     first = {FIRST + sample for sample in samples[:64]}  # one batch per loader
     assert set(job.unread[:64]) == first
@@ -101,21 +112,16 @@ async def test_a_job_resumed_in_a_later_epoch_gets_the_pieces_from_there(positio
 
 async def test_a_job_resumed_with_other_ranks_is_followed_into_the_next_epoch() -> None:
     """The rest of the first epoch is shorter than the later epochs."""
-    job = Job(samples=8_000, start=EpochStart(1, 6_000, 0))
-    await job.work()
-    for first in range(0, 2_000, 500):
-        await job.read(1, first, first + 500, seconds=0.5)
-    for first in range(0, 1_500, 500):
-        await job.read(2, first, first + 500, seconds=0.5)
+    job = await begun(samples=8_000, start=EpochStart(1, 6_000, 0))
+    await job.read_on(1, 0, 2_000, each=500)
+    await job.read_on(2, 0, 1_500, each=500)
     assert job.follower.agreement == 100
     assert job.unread[:4_000] == job.expected(2)[1_500 - 1 : 5_500 - 1]
 
 
 async def test_a_restarted_job_is_followed_from_its_start() -> None:
-    job = Job()
-    await job.work()
-    for first in range(0, 4_000, 1_000):
-        await job.read(0, first, first + 1_000, seconds=0.5)
+    job = await begun()
+    await job.read_on(0, 0, 4_000, each=1_000)
     job.follower = job.begun(EpochStart(0, 0, 1_000))
     job.pages.begin_anew()
     await job.work()
@@ -123,28 +129,22 @@ async def test_a_restarted_job_is_followed_from_its_start() -> None:
 
 
 async def test_pieces_for_some_seconds_are_sent_across_the_end_of_the_epoch() -> None:
-    job = Job()
-    await job.work()
-    for first in range(0, 16_000, 1000):
-        await job.read(0, first, first + 1000, seconds=0.5)
+    job = await begun()
+    await job.read_on(0, 0, 16_000, each=1000)
     assert len(job.files) >= 16_000 + 9 * 2000
     assert job.files == (job.expected(0) + job.expected(1))[: len(job.files)]
 
 
 async def test_each_piece_is_sent_once() -> None:
-    job = Job()
-    await job.work()
-    for first in range(0, 10_000, 1000):
-        await job.read(0, first, first + 1000, seconds=0.5)
+    job = await begun()
+    await job.read_on(0, 0, 10_000, each=1000)
     numbers = [(one.first, len(one.pieces) // 16) for one in job.told]
     assert [first for first, _ in numbers] == list(accumulate([count for _, count in numbers[:-1]], initial=0))
 
 
 async def test_the_position_advances_without_observed_reads() -> None:
-    job = Job()
-    await job.work()
-    for first in range(0, 10_000, 1000):
-        await job.read(0, first, first + 1000, seconds=0.5)
+    job = await begun()
+    await job.read_on(0, 0, 10_000, each=1000)
     job.now += 0.5
     await job.work()
     last = job.told[-1]
@@ -152,10 +152,8 @@ async def test_the_position_advances_without_observed_reads() -> None:
 
 
 async def test_readers_that_jump_are_followed() -> None:
-    job = Job()
-    await job.work()
-    for first in range(0, 10_000, 1000):
-        await job.read(0, first, first + 1000, seconds=0.5)
+    job = await begun()
+    await job.read_on(0, 0, 10_000, each=1000)
     for first in range(3000, 3600, 100):  # the job was restarted
         await job.read(0, first, first + 100, seconds=0.05)
     place = job.expected(0).index(job.files[0])
@@ -173,8 +171,7 @@ async def test_refused_pieces_are_sent_again() -> None:
 
 
 async def test_a_new_fetcher_gets_the_window_from_its_start() -> None:
-    job = Job()
-    await job.work()
+    job = await begun()
 
     def gone() -> Reply:
         raise FetcherUnavailable("gone")
@@ -188,16 +185,14 @@ async def test_a_new_fetcher_gets_the_window_from_its_start() -> None:
 
 
 async def test_the_end_is_sent_once() -> None:
-    job = Job()
-    await job.work()
+    job = await begun()
     await job.pages.end()
     await job.pages.end()
     assert [one.ended for one in job.told] == [False, True]
 
 
 async def test_the_fetcher_reports_the_position_of_readers() -> None:
-    job = Job()
-    await job.work()
+    job = await begun()
     for number in (400, 800, 1200):
         job.now += 0.1
         job.answer = partial(ReaderPosition, number)
@@ -222,8 +217,7 @@ async def test_samples_older_than_the_report_of_the_fetcher_move_nothing_back() 
 
 
 async def test_the_position_is_queried_between_pieces_but_rarely_at_rest() -> None:
-    job = Job()
-    await job.work()
+    job = await begun()
     told = len(job.told)
     job.now += 1.0
     await job.work()
@@ -249,8 +243,7 @@ async def test_opened_files_confirm_the_order_of_a_short_epoch() -> None:
 
 
 async def test_a_read_of_the_last_loader_moves_the_position_little() -> None:
-    job = Job(batch=400, loaders=4)
-    await job.work()
+    job = await begun(batch=400, loaders=4)
     job.follower.saw([ReadSample(file) for file in job.expected(0)[:40]], 0.0)  # ten of each loader's first batch
     job.pages.saw(job.follower, job.now)
     await job.work()
@@ -258,8 +251,7 @@ async def test_a_read_of_the_last_loader_moves_the_position_little() -> None:
 
 
 async def test_a_batch_comes_whole_where_readers_rest_between_their_batches() -> None:
-    job = Job(batch=400, loaders=4)
-    await job.work()
+    job = await begun(batch=400, loaders=4)
     in_turns = job.files
     for look in range(60):
         job.now += 0.25
@@ -274,11 +266,9 @@ async def test_a_batch_comes_whole_where_readers_rest_between_their_batches() ->
 
 
 async def test_a_restarted_window_does_not_need_the_previous_epoch() -> None:
-    job = Job(batch=400, loaders=4)
-    await job.work()
+    job = await begun(batch=400, loaders=4)
     for epoch, last in ((0, FILES), (1, 2_000)):
-        for first in range(0, last, 1_000):
-            await job.read(epoch, first, first + 1_000, 0.5)
+        await job.read_on(epoch, 0, last, each=1_000)
     job.answer = lambda: Failed(5, "not open")
     await job.work()
     job.answer = Done

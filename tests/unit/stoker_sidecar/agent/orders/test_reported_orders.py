@@ -20,6 +20,7 @@ from stoker_sidecar.volumes.core.publish import Published
 from stoker_tuning.reports.figures import ReportFigures, ReportSummary
 from stoker_tuning.reports.line import ReportRefusedError, parse_line
 from tests.fakes.volumes import publish_request
+from tests.support.cases import cases
 
 FOLDER = Path("/cache")
 
@@ -60,21 +61,19 @@ def test_a_line_whose_sampling_is_no_object_does_not_count(text: str) -> None:
         parse_line(json.dumps({"sampling": text}).encode())
 
 
-@pytest.mark.parametrize(
-    ("order", "sentence"),
-    [
-        (ReportedOrder(said(seeed=3)), "wrong at seeed"),
-        (ReportedOrder('{"a\\u001b[31m": 1}'), "wrong at a?[31m"),
-        (ReportedOrder('{"sampler": "stoker-quality-ratio", "ratio": NaN}'), "wrong at ratio"),
-        (ReportedOrder('{"dataset": "\\ud800"}'), "wrong"),
-        (ReportedOrder(said(dataset="others")), "does not have: say one of imagenet"),
-        (ReportedOrder(said(ranks=4), rank=4), "rank 4 among 4 ranks"),
-        (ReportedOrder(said(epochs=3, epoch=3)), "epoch is 3 of 3"),
-        (ReportedOrder(said(sampler="torch-random", epoch=10**6 - 1)), "followed from epoch 100"),
-        (ReportedOrder(said(sampler="stoker-group-shuffle")), "groupSize is for stoker-group-shuffle"),
-        (ReportedOrder(said(files={"path": "../../etc"})), "must lie in the Dataset"),
-        (ReportedOrder("x" * 600), "512 are allowed"),
-    ],
+@cases(
+    "order, sentence",
+    (ReportedOrder(said(seeed=3)), "wrong at seeed"),
+    (ReportedOrder('{"a\\u001b[31m": 1}'), "wrong at a?[31m"),
+    (ReportedOrder('{"sampler": "stoker-quality-ratio", "ratio": NaN}'), "wrong at ratio"),
+    (ReportedOrder('{"dataset": "\\ud800"}'), "wrong"),
+    (ReportedOrder(said(dataset="others")), "does not have: say one of imagenet"),
+    (ReportedOrder(said(ranks=4), rank=4), "rank 4 among 4 ranks"),
+    (ReportedOrder(said(epochs=3, epoch=3)), "epoch is 3 of 3"),
+    (ReportedOrder(said(sampler="torch-random", epoch=10**6 - 1)), "followed from epoch 100"),
+    (ReportedOrder(said(sampler="stoker-group-shuffle")), "groupSize is for stoker-group-shuffle"),
+    (ReportedOrder(said(files={"path": "../../etc"})), "must lie in the Dataset"),
+    (ReportedOrder("x" * 600), "512 are allowed"),
 )
 def test_what_cannot_be_followed_is_told_with_a_sentence(order: ReportedOrder, sentence: str) -> None:
     plans, troubles = reported_plans([mounted()], {"uid-trainer-0": order})

@@ -1,21 +1,18 @@
 """The last files of a version are fetched unasked if few are missing and no file has arrived for a while."""
 
-import pytest
-
 from stoker_sidecar.fetcher.datasets.completion_pass import AGAIN_SECONDS, QUIET_SECONDS, FileSet, IdleTimer, is_little
+from tests.support.cases import cases
 
 WHOLE = FileSet(10_000, 1_000_000)
 
 
-@pytest.mark.parametrize(
-    ("missing", "little"),
-    [
-        (FileSet(1, 1), True),
-        (FileSet(100, 10_000), True),
-        (FileSet(101, 1), False),
-        (FileSet(1, 10_001), False),
-        (FileSet(10_000, 0), False),
-    ],
+@cases(
+    "missing, little",
+    (FileSet(1, 1), True),
+    (FileSet(100, 10_000), True),
+    (FileSet(101, 1), False),
+    (FileSet(1, 10_001), False),
+    (FileSet(10_000, 0), False),
 )
 def test_a_hundredth_of_the_files_and_of_the_bytes_is_little(missing: FileSet, little: bool) -> None:
     assert is_little(missing, WHOLE) is little

@@ -12,6 +12,7 @@ from stoker_sidecar.version.manifest import Manifest
 from stoker_sidecar.wire.fetcher_hints import FileKnobs, Tune
 from stoker_sidecar.wire.fetcher_protocol import PAGED_BYTES
 from tests.support.cache_node import UID, CacheNodeUnderTest, fill, inode
+from tests.support.cases import cases
 from tests.support.waiting import eventually
 
 FILES = {f"{folder}/{file}": b"x" * 100 for folder in ("a-shards", "m-model", "z-val") for file in range(5)}
@@ -96,15 +97,13 @@ async def test_what_is_to_be_cached_again_is_warmed_up(cache_node: CacheNodeUnde
     await cache_node.reach(lambda s: s.phase is NodePhase.WARM)
 
 
-@pytest.mark.parametrize(
-    ("knobs", "pieces"),
-    [
-        (FileKnobs(), 2),
-        (FileKnobs(ahead_bytes=0), 1),
-        (FileKnobs(ahead_bytes=5 * CHUNK), 6),
-        (FileKnobs(streams=4), 4),
-        (FileKnobs(ahead_bytes=5 * CHUNK, streams=2), 2),
-    ],
+@cases(
+    "knobs, pieces",
+    (FileKnobs(), 2),
+    (FileKnobs(ahead_bytes=0), 1),
+    (FileKnobs(ahead_bytes=5 * CHUNK), 6),
+    (FileKnobs(streams=4), 4),
+    (FileKnobs(ahead_bytes=5 * CHUNK, streams=2), 2),
 )
 async def test_chunks_that_the_first_read_of_a_large_file_starts(
     cache_node: CacheNodeUnderTest, knobs: FileKnobs, pieces: int

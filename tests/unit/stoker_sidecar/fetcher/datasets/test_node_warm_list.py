@@ -11,6 +11,7 @@ from stoker_api.node_caches.node_dataset_status import NodeDatasetStatus, NodePh
 from stoker_sidecar.errors import ServerError
 from stoker_sidecar.wire.fetcher_hints import FileKnobs, PackingKnobs, Tune
 from tests.support.cache_node import UID, CacheNodeUnderTest, fill, inode, open_cache_node
+from tests.support.cases import cases
 
 FOLDERS, EACH, SIZE = 4, 30, 100
 FILES = {f"f{folder}/{number:03}": bytes([folder, number]) * 50 for folder in range(FOLDERS) for number in range(EACH)}
@@ -56,16 +57,14 @@ async def test_lines_that_name_nothing_are_counted_and_hold_up_nothing(cache_nod
 
 
 @pytest.mark.expected_logs("WarmListInvalid")
-@pytest.mark.parametrize(
-    ("content", "name", "sentence"),
-    [
-        (b"f1/\n/f2\n", NAME, f"warm.list '{NAME}': line 2 of the list: the path '/f2' must be below"),
-        (b"f1/\n\xff\n", NAME, f"warm.list '{NAME}': line 2 of the list is not UTF-8: save it as UTF-8"),
-        (b"", NAME, "the list has no path"),
-        (b"f1/", "lists/his.txt", "warm.list 'lists/his.txt': this version has no such file: put it there"),
-        (b"f1/", "lists", "warm.list 'lists': it is a folder: name a text file"),
-        (b"f1/" * 100, NAME, "the list has 300 B, and 200 B are the most"),
-    ],
+@cases(
+    "content, name, sentence",
+    (b"f1/\n/f2\n", NAME, f"warm.list '{NAME}': line 2 of the list: the path '/f2' must be below"),
+    (b"f1/\n\xff\n", NAME, f"warm.list '{NAME}': line 2 of the list is not UTF-8: save it as UTF-8"),
+    (b"", NAME, "the list has no path"),
+    (b"f1/", "lists/his.txt", "warm.list 'lists/his.txt': this version has no such file: put it there"),
+    (b"f1/", "lists", "warm.list 'lists': it is a folder: name a text file"),
+    (b"f1/" * 100, NAME, "the list has 300 B, and 200 B are the most"),
 )
 async def test_a_list_that_cannot_be_followed_is_refused_with_a_sentence_and_nothing_is_warmed(
     cache_node: CacheNodeUnderTest, content: bytes, name: str, sentence: str, monkeypatch: pytest.MonkeyPatch

@@ -12,6 +12,7 @@ from stoker_sidecar.fetcher.datasets.given_manifests import rebuild
 from stoker_sidecar.version.builder import ManifestBuilder
 from stoker_sidecar.version.manifest import ROOT_INO, Entry, Manifest, ManifestInfo
 from stoker_sidecar.version.objects import ListedObject
+from tests.support.cases import cases
 
 _PATHS = st.lists(
     st.lists(st.sampled_from(["a", "a-", "b", "c.d"]), min_size=1, max_size=4).map("/".join), min_size=1, max_size=20
@@ -73,23 +74,21 @@ def test_an_index_that_was_forged_leads_nowhere(tmp_path: Path) -> None:
     assert found.etag == "etag-0"
 
 
-@pytest.mark.parametrize(
+@cases(
     "change",
-    [
-        "UPDATE entry SET etag = 'x' WHERE ino = 3",
-        "UPDATE entry SET size = 'many' WHERE ino = 3",
-        "UPDATE entry SET size = -1 WHERE ino = 4",
-        "UPDATE entry SET name = 'text' WHERE ino = 3",
-        "UPDATE entry SET name = CAST('..' AS BLOB) WHERE ino = 3",
-        "UPDATE entry SET name = CAST('x/y' AS BLOB) WHERE ino = 3",
-        "UPDATE entry SET name = zeroblob(1000000) WHERE ino = 3",
-        "UPDATE entry SET parent = 3 WHERE ino = 2",
-        "DELETE FROM entry WHERE ino = 4",
-        "DELETE FROM entry",
-        "CREATE VIEW more AS SELECT 1",
-        "CREATE TRIGGER more AFTER INSERT ON info BEGIN SELECT 1; END",
-        "DROP INDEX by_name",
-    ],
+    "UPDATE entry SET etag = 'x' WHERE ino = 3",
+    "UPDATE entry SET size = 'many' WHERE ino = 3",
+    "UPDATE entry SET size = -1 WHERE ino = 4",
+    "UPDATE entry SET name = 'text' WHERE ino = 3",
+    "UPDATE entry SET name = CAST('..' AS BLOB) WHERE ino = 3",
+    "UPDATE entry SET name = CAST('x/y' AS BLOB) WHERE ino = 3",
+    "UPDATE entry SET name = zeroblob(1000000) WHERE ino = 3",
+    "UPDATE entry SET parent = 3 WHERE ino = 2",
+    "DELETE FROM entry WHERE ino = 4",
+    "DELETE FROM entry",
+    "CREATE VIEW more AS SELECT 1",
+    "CREATE TRIGGER more AFTER INSERT ON info BEGIN SELECT 1; END",
+    "DROP INDEX by_name",
 )
 def test_what_was_changed_on_the_way_is_refused(tmp_path: Path, change: str) -> None:
     info = _sent(tmp_path, "a/b", "c", "d")

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from stoker_sidecar.fetcher.download.core.peer_scores import (
     nearest_giver,
 )
 from stoker_sidecar.fetcher.ondisk.piece_maps import Gift
+from tests.support.cases import cases
 
 
 @dataclass
@@ -70,9 +70,7 @@ def test_what_was_under_way_when_a_rest_began_makes_it_no_longer() -> None:
     assert givers.may_ask("a")
 
 
-@pytest.mark.parametrize(
-    ("failures", "late", "doubt"), [(0, 0, 0), (2, 0, 0), (3, 0, 1), (0, 1, 1), (0, 2, 2), (9, 0, 2)]
-)
+@cases("failures, late, doubt", (0, 0, 0), (2, 0, 0), (3, 0, 1), (0, 1, 1), (0, 2, 2), (9, 0, 2))
 def test_doubt_grows_with_failures_and_faster_with_late_ones(failures: int, late: int, doubt: int) -> None:
     givers = PeerScores(Clock())
     fail(givers, failures)
@@ -167,23 +165,21 @@ def test_what_was_passed_on_is_doubted_before_who_gave_most_and_whose_that_was_i
 NEAR, FAR = AbleGiver("near", distance=0), AbleGiver("far", distance=2)
 
 
-@pytest.mark.parametrize(
-    ("able", "asked"),
-    [
-        ([FAR, NEAR], "near"),
-        ([FAR, NEAR._replace(asked=3)], "near"),
-        ([FAR, NEAR._replace(asked=4)], "far"),
-        ([FAR, NEAR._replace(busy=True)], "far"),
-        ([NEAR._replace(busy=True)], "near"),
-        ([FAR._replace(asked=4), NEAR._replace(asked=4)], None),
-        ([NEAR._replace(asked=2), AbleGiver("as near", asked=1)], "as near"),
-        ([NEAR._replace(linked=True), AbleGiver("as near", asked=3)], "as near"),
-        ([NEAR._replace(linked=True), AbleGiver("as near", asked=4)], "near"),
-        ([FAR, NEAR._replace(linked=True)], "near"),
-        ([FAR, NEAR._replace(doubt=1)], "far"),
-        ([FAR._replace(doubt=2), NEAR._replace(doubt=1)], "near"),
-        ([FAR._replace(asked=4), NEAR._replace(doubt=2)], "near"),
-    ],
+@cases(
+    "able, asked",
+    ([FAR, NEAR], "near"),
+    ([FAR, NEAR._replace(asked=3)], "near"),
+    ([FAR, NEAR._replace(asked=4)], "far"),
+    ([FAR, NEAR._replace(busy=True)], "far"),
+    ([NEAR._replace(busy=True)], "near"),
+    ([FAR._replace(asked=4), NEAR._replace(asked=4)], None),
+    ([NEAR._replace(asked=2), AbleGiver("as near", asked=1)], "as near"),
+    ([NEAR._replace(linked=True), AbleGiver("as near", asked=3)], "as near"),
+    ([NEAR._replace(linked=True), AbleGiver("as near", asked=4)], "near"),
+    ([FAR, NEAR._replace(linked=True)], "near"),
+    ([FAR, NEAR._replace(doubt=1)], "far"),
+    ([FAR._replace(doubt=2), NEAR._replace(doubt=1)], "near"),
+    ([FAR._replace(asked=4), NEAR._replace(doubt=2)], "near"),
 )
 def test_the_nearest_that_is_not_busy_is_asked(able: list[AbleGiver], asked: str | None) -> None:
     assert nearest_giver(able, most=4) == asked

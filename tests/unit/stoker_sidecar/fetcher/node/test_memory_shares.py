@@ -1,6 +1,5 @@
 """The memory limit of Datasets, their shares of it, and the time of the next check."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from stoker_sidecar.fetcher.node.memory_shares import (
     steady_room,
 )
 from stoker_sidecar.fetcher.pages.core.page_room import MemoryFigures
+from tests.support.cases import cases
 
 GIB = 2**30
 PLENTY = MemoryFigures(64 * GIB, 48 * GIB)
@@ -27,25 +27,23 @@ _WISHES = st.dictionaries(
 )
 
 
-@pytest.mark.parametrize(
-    ("memory", "allowed", "pinned", "room", "why"),
-    [
-        (PLENTY, 0, 0, 0, "set sidecar.memory.pinned"),
-        (PLENTY, 20 * GIB, 0, 20 * GIB, "sidecar.memory.pinned"),
-        (PLENTY, 40 * GIB, 20 * GIB, 32 * GIB, "half of the node's memory"),
-        (
-            MemoryFigures(64 * GIB, 48 * GIB, limit=9 * GIB, bound=GIB),
-            20 * GIB,
-            0,
-            6 * GIB,
-            "the sidecar's memory limit",
-        ),
-        (MemoryFigures(64 * GIB, 48 * GIB, limit=GIB, bound=2 * GIB), 20 * GIB, 0, 0, "the sidecar's memory limit"),
-        (MemoryFigures(100 * GIB, 20 * GIB), 40 * GIB, 0, 5 * GIB, "short of memory"),
-        (MemoryFigures(100 * GIB, 12 * GIB), 40 * GIB, 7 * GIB, 7 * GIB, "short of memory"),
-        (MemoryFigures(100 * GIB, 5 * GIB), 40 * GIB, 30 * GIB, 20 * GIB, "short of memory"),
-        (MemoryFigures(100 * GIB, 5 * GIB), 40 * GIB, GIB, 0, "short of memory"),
-    ],
+@cases(
+    "memory, allowed, pinned, room, why",
+    (PLENTY, 0, 0, 0, "set sidecar.memory.pinned"),
+    (PLENTY, 20 * GIB, 0, 20 * GIB, "sidecar.memory.pinned"),
+    (PLENTY, 40 * GIB, 20 * GIB, 32 * GIB, "half of the node's memory"),
+    (
+        MemoryFigures(64 * GIB, 48 * GIB, limit=9 * GIB, bound=GIB),
+        20 * GIB,
+        0,
+        6 * GIB,
+        "the sidecar's memory limit",
+    ),
+    (MemoryFigures(64 * GIB, 48 * GIB, limit=GIB, bound=2 * GIB), 20 * GIB, 0, 0, "the sidecar's memory limit"),
+    (MemoryFigures(100 * GIB, 20 * GIB), 40 * GIB, 0, 5 * GIB, "short of memory"),
+    (MemoryFigures(100 * GIB, 12 * GIB), 40 * GIB, 7 * GIB, 7 * GIB, "short of memory"),
+    (MemoryFigures(100 * GIB, 5 * GIB), 40 * GIB, 30 * GIB, 20 * GIB, "short of memory"),
+    (MemoryFigures(100 * GIB, 5 * GIB), 40 * GIB, GIB, 0, "short of memory"),
 )
 def test_the_room_for_pins_names_its_tightest_bound(
     memory: MemoryFigures, allowed: int, pinned: int, room: int, why: str
@@ -103,9 +101,7 @@ def test_a_kernel_without_counters_has_unknown_counts() -> None:
     assert parse_reclaim("") == ReclaimCounters(-1, -1)
 
 
-@pytest.mark.parametrize(
-    ("since", "before", "now", "due"), [(60, 1, 2, True), (60, 2, 2, False), (59, 1, 2, False), (60, -1, -1, True)]
-)
+@cases("since, before, now, due", (60, 1, 2, True), (60, 2, 2, False), (59, 1, 2, False), (60, -1, -1, True))
 def test_what_is_watched_is_looked_at_when_the_kernel_took_something(
     since: float, before: int, now: int, due: bool
 ) -> None:

@@ -12,6 +12,7 @@ from stoker_sidecar.fetcher.node.memory_shares import NAME_BYTES
 from stoker_sidecar.fetcher.node.pinning import PinSettings
 from stoker_sidecar.linux.kernel_caches import cached_bytes, drop_pages
 from tests.support.cache_node import CacheNodeUnderTest, fill, open_cache_node
+from tests.support.cases import cases
 from tests.support.waiting import SECONDS, eventually
 
 SIZE = 40_000
@@ -151,14 +152,12 @@ async def test_a_file_that_is_lost_is_let_go_so_that_its_blocks_are_free(node: C
     assert not _gone(node)
 
 
-@pytest.mark.parametrize(
-    ("settings", "bytes_", "locked", "why"),
-    [
-        (PinSettings(0), 0, 0, "set sidecar.memory.pinned"),
-        (PinSettings(2 * SIZE), 2 * SIZE, 2 * SIZE, "is shared by all Datasets"),
-        (PinSettings(PLENTY, mappings=lambda: 0), TOTAL, 0, ""),
-        (PinSettings(PLENTY, mappings=lambda: 3), TOTAL, 3 * SIZE, ""),
-    ],
+@cases(
+    "settings, bytes_, locked, why",
+    (PinSettings(0), 0, 0, "set sidecar.memory.pinned"),
+    (PinSettings(2 * SIZE), 2 * SIZE, 2 * SIZE, "is shared by all Datasets"),
+    (PinSettings(PLENTY, mappings=lambda: 0), TOTAL, 0, ""),
+    (PinSettings(PLENTY, mappings=lambda: 3), TOTAL, 3 * SIZE, ""),
 )
 async def test_what_the_node_allows_is_what_stays(
     tmp_path: Path, settings: PinSettings, bytes_: int, locked: int, why: str

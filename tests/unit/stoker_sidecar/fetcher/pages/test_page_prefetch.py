@@ -21,6 +21,7 @@ from stoker_sidecar.fetcher.pages.prefetch_stream import PrefetchStream
 from stoker_sidecar.wire.fetcher_hints import FileKnobs, PageWindow, Tune
 from stoker_sidecar.wire.fetcher_protocol import FORESEEN_BYTES, ReaderPosition
 from tests.support.cache_node import UID, CacheNodeUnderTest, fill, inode
+from tests.support.cases import cases
 from tests.support.waiting import eventually, wait_until
 
 GIB = 2**30
@@ -196,9 +197,7 @@ async def test_what_is_due_and_was_dropped_meanwhile_is_brought_again(
     cache_node.node.bring(PageWindow(UID, digest, "pod", ended=True))
 
 
-@pytest.mark.parametrize(
-    ("available", "alone", "given"), [(150_000, True, len(NAMES)), (150_000, False, 0), (250_000, True, 0)]
-)
+@cases("available, alone, given", (150_000, True, len(NAMES)), (150_000, False, 0), (250_000, True, 0))
 async def test_what_was_read_is_given_back_where_memory_is_too_small_for_all_and_nobody_else_reads(
     cache_node: CacheNodeUnderTest,
     brought: list[PageRange],

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from stoker_sidecar.fetcher.pages.core.prefetch_queue import PrefetchQueue
 from stoker_sidecar.wire.fetcher_hints import PageWindow
+from tests.support.cases import cases
 
 SIZE = 100_000  # bytes of each piece
 PLENTY = 2**40
@@ -23,13 +24,22 @@ def told(first: int, count: int, seen: float = 0.0, at: float | None = None, pac
     return PageWindow("uid", "d" * 64, "pod", first, seen, seen if at is None else at, pace, packed(numbers))
 
 
+def queued(window: PageWindow) -> PrefetchQueue:
+    upcoming = PrefetchQueue(SIZE)
+    upcoming.take(window, 0.0)
+    return upcoming
+
+
+def queue_of(first: int, count: int, **place: float) -> PrefetchQueue:
+    return queued(told(first, count, **place))
+
+
 def wanted(upcoming: PrefetchQueue, now: float = 0.0, room: int = PLENTY, most: int = 10_000) -> list[int]:
     return [piece.ino for piece in upcoming.wanted(now, room, most)]
 
 
 def test_pieces_are_wanted_once_and_in_their_order() -> None:
-    upcoming = PrefetchQueue(SIZE)
-    upcoming.take(told(0, 300), 0.0)
+    upcoming = queue_of(0, 300)
     assert [wanted(upcoming, most=200), wanted(upcoming, most=200), wanted(upcoming)] == [
         list(range(200)),
         list(range(200, 300)),
@@ -37,102 +47,72 @@ def test_pieces_are_wanted_once_and_in_their_order() -> None:
     ]
 
 
-def test_what_is_told_later_goes_on() -> None:
-    upcoming = PrefetchQueue(SIZE)
-    upcoming.take(told(0, 10), 0.0)
+@cases("first", goes_on=10, begins_anew_at_0=0)
+def test_what_is_told_later_is_wanted_too(first: int) -> None:
+    upcoming = queue_of(0, 10)
     wanted(upcoming)
-    upcoming.take(told(10, 10), 0.0)
-    assert wanted(upcoming) == list(range(10, 20))
+    upcoming.take(told(first, 10), 0.0)
+    assert wanted(upcoming) == list(range(first, first + 10))
 
 
 def test_no_more_is_ahead_than_there_is_room() -> None:
-    upcoming = PrefetchQueue(SIZE)
-    upcoming.take(told(0, 500), 0.0)
+    upcoming = queue_of(0, 500)
     assert wanted(upcoming, room=50 * SIZE) == list(range(50))
     assert wanted(upcoming, room=50 * SIZE) == []
     assert upcoming.ahead(0.0) == 50 * SIZE
 
 
 def test_readers_that_move_on_make_room() -> None:
-    upcoming = PrefetchQueue(SIZE)
-    upcoming.take(told(0, 500, pace=100.0), 0.0)
+    upcoming = queue_of(0, 500, pace=100.0)
     wanted(upcoming, room=50 * SIZE)
     assert wanted(upcoming, now=0.2, room=50 * SIZE) == []  # too few for a request
     assert wanted(upcoming, now=0.3, room=50 * SIZE) == list(range(50, 80))
 
 
 def test_a_pace_is_believed_for_a_second() -> None:
-    upcoming = PrefetchQueue(SIZE)
-    upcoming.take(told(0, 5000, pace=100.0), 0.0)
+    upcoming = queue_of(0, 5000, pace=100.0)
     wanted(upcoming, room=50 * SIZE)
     assert len(wanted(upcoming, now=60.0, room=50 * SIZE)) == 100
 
 
-def test_slow_readers_have_a_small_window() -> None:
-    upcoming = PrefetchQueue(SIZE)
-    upcoming.take(told(0, 8000, pace=1.0), 0.0)
-    assert len(wanted(upcoming)) == 64 * 2**20 // SIZE + 0
+@cases("pace, pieces", slow=(1.0, 64 * 2**20 // SIZE), fast=(700.0, 7000))
+def test_the_window_is_seconds_of_the_pace_and_no_less_than_a_small_one(pace: float, pieces: int) -> None:
+    assert len(wanted(queue_of(0, 8000, pace=pace))) == pieces
 
 
-def test_fast_readers_have_seconds_of_their_pace() -> None:
-    upcoming = PrefetchQueue(SIZE)
-    upcoming.take(told(0, 8000, pace=700.0), 0.0)
-    assert len(wanted(upcoming)) == 7000
-
-
-def test_what_readers_have_gone_past_is_left_out() -> None:
-    upcoming = PrefetchQueue(SIZE)
-    upcoming.take(told(0, 500, seen=100.0), 0.0)
-    assert wanted(upcoming, most=3) == [100, 101, 102]
-
-
-def test_what_was_reckoned_to_be_read_but_not_seen_is_brought() -> None:
-    upcoming = PrefetchQueue(SIZE)
-    upcoming.take(told(0, 500, seen=100.0, at=200.0), 0.0)
-    assert wanted(upcoming, most=3) == [100, 101, 102]
-
-
-def test_a_number_of_0_begins_anew() -> None:
-    upcoming = PrefetchQueue(SIZE)
-    upcoming.take(told(0, 10), 0.0)
-    wanted(upcoming)
-    upcoming.take(told(0, 10), 0.0)
-    assert wanted(upcoming) == list(range(10))
+@cases("place", seen={"seen": 100.0}, reckoned_further={"seen": 100.0, "at": 200.0})
+def test_what_readers_were_seen_to_go_past_is_left_out(place: dict[str, float]) -> None:
+    assert wanted(queue_of(0, 500, **place), most=3) == [100, 101, 102]
 
 
 def test_one_who_begins_in_the_middle_needs_nothing_from_before() -> None:
-    upcoming = PrefetchQueue(SIZE)
-    upcoming.take(told(7000, 10, seen=6990.0), 0.0)
+    upcoming = queue_of(7000, 10, seen=6990.0)
     assert wanted(upcoming) == list(range(7000, 7010))
 
 
 def test_the_size_is_learned_from_what_was_brought() -> None:
-    upcoming = PrefetchQueue(SIZE)
-    upcoming.take(told(0, 5000), 0.0)
+    upcoming = queue_of(0, 5000)
     for _ in range(60):
         upcoming.brought(10, 10 * 10 * SIZE)
     assert 45 <= len(wanted(upcoming, room=500 * SIZE)) <= 55
 
 
 def test_what_is_due_are_pieces_that_were_brought_and_come_soon() -> None:
-    upcoming = PrefetchQueue(SIZE)
-    upcoming.take(told(0, 500, seen=100.0), 0.0)
+    upcoming = queue_of(0, 500, seen=100.0)
     assert upcoming.due(0.0, 4) == []
     wanted(upcoming, room=200 * SIZE)
     assert [piece.ino for piece in upcoming.due(0.0, 4)] == [100, 125, 150, 175]
 
 
 def test_what_was_lost_is_wanted_again_from_the_readers_place_on() -> None:
-    upcoming = PrefetchQueue(SIZE)
-    upcoming.take(told(0, 500, seen=100.0), 0.0)
+    upcoming = queue_of(0, 500, seen=100.0)
     wanted(upcoming, room=200 * SIZE)
     upcoming.lost(0.0)
     assert wanted(upcoming, room=200 * SIZE) == list(range(100, 300))
 
 
 def test_what_was_read_is_spent_once_and_some_way_behind_the_readers() -> None:
-    upcoming = PrefetchQueue(SIZE)
-    upcoming.take(told(0, 500, at=200.0), 0.0)
+    upcoming = queue_of(0, 500, at=200.0)
     assert upcoming.spent(0.0, 0, 1000) == []  # nothing is in memory so far
     wanted(upcoming, room=100 * SIZE)
     assert [piece.ino for piece in upcoming.spent(0.0, 50 * SIZE, 100)] == list(range(100))
@@ -149,8 +129,7 @@ def test_what_comes_again_in_what_was_brought_is_not_spent() -> None:
 
 
 def test_what_a_late_loader_has_not_opened_is_not_spent() -> None:
-    upcoming = PrefetchQueue(SIZE)
-    upcoming.take(told(0, 4000), 0.0)
+    upcoming = queue_of(0, 4000)
     wanted(upcoming)
     wires = range(0, 1600, 17)
     for number in wires:
@@ -163,23 +142,20 @@ def test_what_a_late_loader_has_not_opened_is_not_spent() -> None:
 
 
 def test_what_is_far_behind_is_left_to_the_kernel() -> None:
-    upcoming = PrefetchQueue(SIZE)
-    upcoming.take(told(0, 5000, at=4000.0), 0.0)
+    upcoming = queue_of(0, 5000, at=4000.0)
     wanted(upcoming)
     assert [piece.ino for piece in upcoming.spent(0.0, 100 * SIZE, 500)] == list(range(3200, 3700))
 
 
 def test_a_file_with_a_wire_is_not_spent_as_it_would_be_opened() -> None:
-    upcoming = PrefetchQueue(SIZE)
-    upcoming.take(PageWindow("uid", "d" * 64, "pod", pieces=packed(range(1000)) * 2, at=500.0), 0.0)
+    upcoming = queued(PageWindow("uid", "d" * 64, "pod", pieces=packed(range(1000)) * 2, at=500.0))
     wanted(upcoming, most=500)
     upcoming.wire(1017)  # the file of piece 17
     assert [piece.ino for piece in upcoming.spent(0.0, 0, 100)] == [*range(17), *range(18, 100)]
 
 
 def test_what_some_of_several_loaders_have_read_makes_room_for_more() -> None:
-    upcoming = PrefetchQueue(SIZE)
-    upcoming.take(told(0, 4000), 0.0)
+    upcoming = queue_of(0, 4000)
     wanted(upcoming, room=1000 * SIZE)
     for number in range(0, 1000, 17):
         upcoming.wire(number)
@@ -188,35 +164,29 @@ def test_what_some_of_several_loaders_have_read_makes_room_for_more() -> None:
     assert len(wanted(upcoming, 1.0, room=1000 * SIZE)) == pytest.approx(250, abs=17)
 
 
-def test_what_readers_will_have_reached_before_it_can_come_is_left_to_them() -> None:
-    upcoming = PrefetchQueue(SIZE)
-    upcoming.take(told(0, 4_000), 0.0)
-    wanted(upcoming, most=64)
+@cases(
+    "first, room, most, found",
+    all_that_comes_too_late=(64, 500, 100, range(52 + 34, 52 + 134)),
+    no_more_than_half_of_the_window=(52, 8, 10_000, range(56, 60)),
+)
+def test_what_readers_will_have_reached_before_it_can_come_is_left_to_them(
+    first: int, room: int, most: int, found: range
+) -> None:
+    upcoming = queue_of(0, 4_000)
+    wanted(upcoming, most=first)
     for number in range(0, 68, 17):
         upcoming.wire(number)
     upcoming.opened([0, 17, 34, 51], 0.0)
-    assert wanted(upcoming, room=500 * SIZE, most=100) == list(range(52 + 34, 52 + 134))
-
-
-def test_no_more_than_half_of_the_window_is_left_to_readers() -> None:
-    upcoming = PrefetchQueue(SIZE)
-    upcoming.take(told(0, 4_000), 0.0)
-    wanted(upcoming, most=52)
-    for number in range(0, 68, 17):
-        upcoming.wire(number)
-    upcoming.opened([0, 17, 34, 51], 0.0)
-    assert wanted(upcoming, room=8 * SIZE) == list(range(56, 60))
+    assert wanted(upcoming, room=room * SIZE, most=most) == list(found)
 
 
 def test_half_a_piece_is_left_out() -> None:
-    upcoming = PrefetchQueue(SIZE)
-    upcoming.take(PageWindow("uid", "d" * 64, "pod", pieces=packed(range(3)) + b"odd"), 0.0)
+    upcoming = queued(PageWindow("uid", "d" * 64, "pod", pieces=packed(range(3)) + b"odd"))
     assert wanted(upcoming) == [0, 1, 2]
 
 
 def test_it_is_looked_at_again_only_where_time_makes_room() -> None:
-    upcoming = PrefetchQueue(SIZE)
-    upcoming.take(told(0, 1000), 0.0)
+    upcoming = queue_of(0, 1000)
     assert upcoming.wait(0.0) is None
     upcoming.take(told(1000, 1000, pace=6400.0), 0.0)
     assert upcoming.wait(0.0) == 0.01
@@ -224,8 +194,7 @@ def test_it_is_looked_at_again_only_where_time_makes_room() -> None:
 
 
 def test_a_file_that_a_late_loader_opens_first_tells_nothing_of_the_next_epoch() -> None:
-    upcoming = PrefetchQueue(SIZE)
-    upcoming.take(PageWindow("uid", "d" * 64, "pod", pieces=packed(range(1600)) * 2), 0.0)
+    upcoming = queued(PageWindow("uid", "d" * 64, "pod", pieces=packed(range(1600)) * 2))
     for number in range(0, 1600, 17):
         upcoming.wire(number)
     upcoming.opened([number for number in range(0, 1600, 17) if number % 4 != 3], 1.0)

@@ -13,6 +13,7 @@ from stoker_sidecar.fetcher.peers.peer_client import Ask, Came, PeerClient
 from stoker_sidecar.fetcher.peers.tls_peers import Waits, tls_peer_client
 from stoker_sidecar.wire.config.peer_tls import PeerTls
 from stoker_sidecar.wire.small_files import SIZES
+from tests.support.cases import cases
 from tests.support.peers import peer_tls
 
 ASKS = [Ask("a", 0, 3, 3), Ask("b", 0, 2, 2)]
@@ -47,19 +48,17 @@ async def came_of(tls: PeerTls, handler: Handler, silent: float = 5.0) -> tuple[
         return await client.bring_files(peer, ASKS, given.__setitem__), given
 
 
-@pytest.mark.parametrize(
-    ("sizes", "body"),
-    [
-        (None, b"aaabb"),
-        ("3", b"aaa"),
-        ("3,2,1", b"aaabbc"),
-        ("3,3", b"aaabbb"),
-        ("3,2", b"aaab"),
-        ("3,2", b"aaabbb"),
-        ("3,-2", b"a"),
-        ("3,99999999999999999999", b"aaabb"),
-        (",".join(["1"] * 1000), b"aaabb"),
-    ],
+@cases(
+    "sizes, body",
+    (None, b"aaabb"),
+    ("3", b"aaa"),
+    ("3,2,1", b"aaabbc"),
+    ("3,3", b"aaabbb"),
+    ("3,2", b"aaab"),
+    ("3,2", b"aaabbb"),
+    ("3,-2", b"a"),
+    ("3,99999999999999999999", b"aaabb"),
+    (",".join(["1"] * 1000), b"aaabb"),
 )
 async def test_what_does_not_add_up_is_not_taken(tls: PeerTls, sizes: str | None, body: bytes) -> None:
     async def answer(_: web.Request) -> web.StreamResponse:

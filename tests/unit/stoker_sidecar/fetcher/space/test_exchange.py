@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from stoker_sidecar.fetcher.space import partial_eviction as module
 from stoker_sidecar.fetcher.space.partial_eviction import Swap, SwapCandidate, exchange
+from tests.support.cases import cases
 
 
 def _exchange(wanted: list[tuple[int, int]], kept: list[tuple[int, int]], spare: int = 0) -> Swap:
@@ -20,21 +21,19 @@ def _exchange(wanted: list[tuple[int, int]], kept: list[tuple[int, int]], spare:
     return exchange(coming, sorted(here, key=lambda file: file.rank), sizes, spare)
 
 
-@pytest.mark.parametrize(
-    ("wanted", "kept", "spare", "coming", "leaving"),
-    [
-        ([(10, 3)], [(6, 1), (6, 1), (6, 1)], 0, [1], [100, 101]),
-        ([(10, 3)], [(6, 2), (6, 1)], 0, [1], [101, 100]),
-        ([(10, 3)], [(6, 1)], 4, [1], [100]),
-        ([(10, 3)], [(6, 1)], 3, [], []),
-        ([(10, 2)], [(20, 2)], 0, [], []),
-        ([(10, 1)], [(20, 2)], 0, [], []),
-        ([(50, 3), (10, 3)], [(20, 1)], 0, [2], [100]),
-        ([(10, 3), (10, 3)], [(20, 1)], 0, [1, 2], [100]),
-        ([(10, 3)], [(6, 1), (6, 1)], -2, [1], [100, 101]),
-        ([(10, 3)], [], 10, [1], []),
-        ([], [(20, 0)], 0, [], []),
-    ],
+@cases(
+    "wanted, kept, spare, coming, leaving",
+    ([(10, 3)], [(6, 1), (6, 1), (6, 1)], 0, [1], [100, 101]),
+    ([(10, 3)], [(6, 2), (6, 1)], 0, [1], [101, 100]),
+    ([(10, 3)], [(6, 1)], 4, [1], [100]),
+    ([(10, 3)], [(6, 1)], 3, [], []),
+    ([(10, 2)], [(20, 2)], 0, [], []),
+    ([(10, 1)], [(20, 2)], 0, [], []),
+    ([(50, 3), (10, 3)], [(20, 1)], 0, [2], [100]),
+    ([(10, 3), (10, 3)], [(20, 1)], 0, [1, 2], [100]),
+    ([(10, 3)], [(6, 1), (6, 1)], -2, [1], [100, 101]),
+    ([(10, 3)], [], 10, [1], []),
+    ([], [(20, 0)], 0, [], []),
 )
 def test_files_make_way_for_those_of_a_higher_rank_that_then_fit(
     wanted: list[tuple[int, int]], kept: list[tuple[int, int]], spare: int, coming: list[int], leaving: list[int]

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_sidecar.wire.config.cache_folder import FolderRoom, FolderSpec, choose_folder, parse_folders
+from tests.support.cases import cases
 
 DISK = FolderRoom("/disk", memory=False, free=100)
 LARGE = FolderRoom("/large", memory=False, free=500)
@@ -22,10 +23,6 @@ def _chosen(folders: list[FolderRoom], need: int, homes: tuple[str, ...] = ()) -
     return chosen.path if chosen is not None else None
 
 
-def test_the_disk_with_most_free_space_is_taken() -> None:
-    assert _chosen([DISK, LARGE, MEMORY], 50) == "/large"
-
-
 def test_a_folder_with_another_version_comes_first_if_all_fits() -> None:
     assert _chosen([DISK, LARGE], 50, homes=("/disk",)) == "/disk"
 
@@ -34,16 +31,15 @@ def test_a_folder_with_another_version_is_left_when_it_is_too_small() -> None:
     assert _chosen([DISK, LARGE], 200, homes=("/disk",)) == "/large"
 
 
-def test_memory_is_taken_when_it_is_listed_first() -> None:
-    assert _chosen([MEMORY, DISK, LARGE], 50) == "/memory"
-
-
-def test_memory_is_taken_when_no_disk_has_room() -> None:
-    assert _chosen([DISK, LARGE, MEMORY], 600) == "/memory"
-
-
-def test_what_fits_nowhere_goes_where_most_of_it_does_on_a_disk() -> None:
-    assert _chosen([DISK, LARGE, MEMORY], 5000) == "/large"
+@cases(
+    "folders, need, path",
+    the_disk_with_most_free_space=([DISK, LARGE, MEMORY], 50, "/large"),
+    memory_that_is_listed_first=([MEMORY, DISK, LARGE], 50, "/memory"),
+    memory_when_no_disk_has_room=([DISK, LARGE, MEMORY], 600, "/memory"),
+    the_disk_that_most_of_it_fits_on=([DISK, LARGE, MEMORY], 5000, "/large"),
+)
+def test_a_folder_is_chosen(folders: list[FolderRoom], need: int, path: str) -> None:
+    assert _chosen(folders, need) == path
 
 
 def test_with_every_folder_out_of_service_there_is_none() -> None:

@@ -63,6 +63,13 @@ class AgentSide:
         """Answer that marks are on."""
         self.observer.take({"op": "marked", "on": True, "cpu": cpu}, [])
 
+    def begin(self) -> None:
+        """Give the observer a tree, and answer its request for marks."""
+        self.watch()
+        self.step()
+        self.marked()
+        self.said()
+
     def step(self, seconds: float = 0.0) -> float:
         self.now += seconds
         return self.observer.step()
@@ -113,10 +120,7 @@ def test_what_was_queued_before_the_marks_were_on_is_thrown_away(agent: AgentSid
 
 
 def test_a_spent_budget_has_the_marks_taken_off_until_half_of_it_is_saved(agent: AgentSide) -> None:
-    agent.watch()
-    agent.step()
-    agent.marked()
-    agent.said()
+    agent.begin()
     agent.cpu += 0.05
     agent.step(0.1)
     assert {"op": "marks", "on": False} in agent.said()
@@ -126,9 +130,7 @@ def test_a_spent_budget_has_the_marks_taken_off_until_half_of_it_is_saved(agent:
 
 
 def test_what_was_looked_at_is_told_when_the_marks_come_off_and_stands_for_no_rest_after(agent: AgentSide) -> None:
-    agent.watch()
-    agent.step()
-    agent.marked()
+    agent.begin()
     os.write(agent.queues[1], opened(b"a"))
     agent.step(0.25)
     agent.cpu += 0.05
@@ -138,14 +140,12 @@ def test_what_was_looked_at_is_told_when_the_marks_come_off_and_stands_for_no_re
 
 
 def test_what_is_seen_after_a_rest_stands_for_the_rest_too(agent: AgentSide) -> None:
-    agent.watch()
-    agent.step()
-    agent.marked()
+    agent.begin()
     agent.cpu += 0.05
     agent.step()
     agent.step(3.0)  # it rests without a report
     agent.step(4.0)
-    assert [said["op"] for said in agent.said()] == ["marks", "marks", "marks"]
+    assert [(said["op"], said["on"]) for said in agent.said()] == [("marks", False), ("marks", True)]
     agent.marked()
     os.write(agent.queues[1], opened(b"a"))
     agent.step(0.5)
@@ -155,10 +155,7 @@ def test_what_is_seen_after_a_rest_stands_for_the_rest_too(agent: AgentSide) -> 
 
 
 def test_of_a_flood_all_is_counted_and_a_part_of_it_looked_at(agent: AgentSide) -> None:
-    agent.watch()
-    agent.step()
-    agent.marked()
-    agent.said()
+    agent.begin()
     fcntl.fcntl(agent.queues[1], fcntl.F_SETPIPE_SZ, 1 << 20)
     os.write(agent.queues[1], (opened(b"a") + opened(b"absent")) * 5000)
     agent.step(0.5)
@@ -169,10 +166,7 @@ def test_of_a_flood_all_is_counted_and_a_part_of_it_looked_at(agent: AgentSide) 
 
 
 def test_events_that_cost_readers_too_much_end_a_spell_though_the_observer_used_nothing(agent: AgentSide) -> None:
-    agent.watch()
-    agent.step()
-    agent.marked()
-    agent.said()
+    agent.begin()
     flood(agent, 6000)
     agent.step(0.1)
     agent.step(0.01)
@@ -180,9 +174,7 @@ def test_events_that_cost_readers_too_much_end_a_spell_though_the_observer_used_
 
 
 def test_events_of_the_time_until_marks_are_off_are_paid_by_rest(agent: AgentSide) -> None:
-    agent.watch()
-    agent.step()
-    agent.marked()
+    agent.begin()
     flood(agent, 6000)
     agent.step(0.1)
     agent.step(0.01)

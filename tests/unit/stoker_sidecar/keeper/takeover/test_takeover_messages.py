@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from stoker_sidecar.errors import TakeoverFailed
 from stoker_sidecar.keeper.lifecycle import probe_reply
 from stoker_sidecar.keeper.takeover import messages
+from tests.support.cases import cases
 
 _NAMES = st.lists(st.text(min_size=1, max_size=5), unique=True, max_size=50)  # the number of names that are remembered
 ROW = messages.MountRow("u", "d", "/m", "/v", "/p", ready=True)
@@ -23,9 +24,7 @@ def test_greeting_and_offer_arrive_as_they_were_sent() -> None:
     assert messages.parse_offer(messages.offer(messages.Offer(3))) == messages.Offer(3)
 
 
-@pytest.mark.parametrize(
-    "packet", [{}, {"kind": "offer"}, {"kind": "hello", "mounts": 1}, {"kind": "offer", "mounts": "1"}]
-)
+@cases("packet", {}, {"kind": "offer"}, {"kind": "hello", "mounts": 1}, {"kind": "offer", "mounts": "1"})
 def test_another_packet_than_the_one_that_is_due_is_refused_with_what_it_was(packet: messages.Packet) -> None:
     with pytest.raises(TakeoverFailed, match="where 'offer'"):
         messages.parse_offer(packet)

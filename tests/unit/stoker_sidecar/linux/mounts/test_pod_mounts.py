@@ -9,6 +9,7 @@ import pytest
 
 from stoker_sidecar.linux.mounts import mountinfo, pod_mounts
 from stoker_sidecar.linux.mounts.pod_mounts import StaleMount, belongs_to, stale_mounts
+from tests.support.cases import cases
 
 UID = "12ab-34cd"
 FUSE = "100 50 0:71 / /pods/u/mount ro - fuse.stoker stoker ro"
@@ -26,21 +27,19 @@ def inside(row: str, mountpoint: str, root: str = "/") -> str:
     return " ".join(fields)
 
 
-@pytest.mark.parametrize(
-    ("container", "node", "expected"),
-    [
-        ([inside(FUSE, "/data")], [FUSE, OVERLAY], [StaleMount("/data", "")]),
-        ([inside(FUSE, "/data")], [FUSE, OVERLAY, NATIVE], [StaleMount("/data", "")]),
-        ([inside(OVERLAY, "/data")], [FUSE, OVERLAY, NATIVE], [StaleMount("/data", "")]),
-        ([inside(NATIVE, "/data", "/cache/v/tree")], [NATIVE, FUSE], [StaleMount("/data", "")]),
-        ([inside(FUSE, "/data"), inside(OVERLAY, "/data")], [FUSE, OVERLAY], []),
-        ([inside(FUSE, "/data")], [FUSE], []),
-        ([inside(FUSE, "/data")], [], []),
-        (["1 0 8:1 / / rw - ext4 /dev/sda1 rw"], [NATIVE, FUSE], []),
-        (["1 0 8:1 /cache/v/treetop /x rw - ext4 /dev/sda1 rw"], [NATIVE, FUSE], []),
-        ([inside(FUSE, "/data", "/train/a")], [FUSE, NATIVE], [StaleMount("/data", "train/a")]),
-        ([inside(FUSE, "/a"), inside(FUSE, "/b")], [FUSE, NATIVE], [StaleMount("/a", ""), StaleMount("/b", "")]),
-    ],
+@cases(
+    "container, node, expected",
+    ([inside(FUSE, "/data")], [FUSE, OVERLAY], [StaleMount("/data", "")]),
+    ([inside(FUSE, "/data")], [FUSE, OVERLAY, NATIVE], [StaleMount("/data", "")]),
+    ([inside(OVERLAY, "/data")], [FUSE, OVERLAY, NATIVE], [StaleMount("/data", "")]),
+    ([inside(NATIVE, "/data", "/cache/v/tree")], [NATIVE, FUSE], [StaleMount("/data", "")]),
+    ([inside(FUSE, "/data"), inside(OVERLAY, "/data")], [FUSE, OVERLAY], []),
+    ([inside(FUSE, "/data")], [FUSE], []),
+    ([inside(FUSE, "/data")], [], []),
+    (["1 0 8:1 / / rw - ext4 /dev/sda1 rw"], [NATIVE, FUSE], []),
+    (["1 0 8:1 /cache/v/treetop /x rw - ext4 /dev/sda1 rw"], [NATIVE, FUSE], []),
+    ([inside(FUSE, "/data", "/train/a")], [FUSE, NATIVE], [StaleMount("/data", "train/a")]),
+    ([inside(FUSE, "/a"), inside(FUSE, "/b")], [FUSE, NATIVE], [StaleMount("/a", ""), StaleMount("/b", "")]),
 )
 def test_a_mount_is_stale_when_its_top_is_an_old_layer_of_the_volume(
     container: list[str], node: list[str], expected: list[StaleMount]
@@ -48,9 +47,7 @@ def test_a_mount_is_stale_when_its_top_is_an_old_layer_of_the_volume(
     assert stale(container, node) == expected
 
 
-@pytest.mark.parametrize(
-    ("root", "old"), [("/train", [FUSE]), ("/cache/v/tree/train", [])], ids=["an old layer", "the newest layer"]
-)
+@cases("root, old", an_old_layer=("/train", [FUSE]), the_newest_layer=("/cache/v/tree/train", []))
 def test_without_the_pods_processes_mounts_with_subpath_say_which_layer_a_pod_shows(
     monkeypatch: pytest.MonkeyPatch, root: str, old: list[str]
 ) -> None:
@@ -69,15 +66,13 @@ def test_a_containers_own_mounts_count_where_they_are_visible(
     assert pod_mounts.old_layers("u1", look.layers, Path("/pods/u1/mount")) == [look.layers[0]]
 
 
-@pytest.mark.parametrize(
-    ("cgroups", "pod_uid", "belongs"),
-    [
-        (f"0::/kubepods/burstable/pod{UID}/1f", UID, True),
-        ("0::/kubepods.slice/kubepods-burstable-pod12ab_34cd.slice/cri-1f.scope", UID, True),
-        ("0::/kubepods/burstable/podffff/1f", UID, False),
-        ("0::/user.slice", UID, False),
-        ("0::/kubepods/pod", "", False),
-    ],
+@cases(
+    "cgroups, pod_uid, belongs",
+    (f"0::/kubepods/burstable/pod{UID}/1f", UID, True),
+    ("0::/kubepods.slice/kubepods-burstable-pod12ab_34cd.slice/cri-1f.scope", UID, True),
+    ("0::/kubepods/burstable/podffff/1f", UID, False),
+    ("0::/user.slice", UID, False),
+    ("0::/kubepods/pod", "", False),
 )
 def test_a_process_belongs_to_the_pod_that_its_cgroup_names(cgroups: str, pod_uid: str, belongs: bool) -> None:
     assert belongs_to(cgroups, pod_uid) is belongs

@@ -15,6 +15,7 @@ from stoker_api.node_caches.node_answer import MOST_TOLD, MountFigures
 from stoker_api.node_caches.node_workload import NodeWorkload
 from stoker_sidecar.agent.learning.tuning_history import HistoryKind, HistoryRow, TuningHistory
 from stoker_sidecar.local.agent.figures_socket import FiguresSocket
+from tests.support.cases import cases
 from tests.support.waiting import eventually
 
 FIGURES = MountFigures(folder="/data", workloads=(NodeWorkload(pod="mount/data", phase="Training"),))
@@ -60,15 +61,13 @@ async def test_a_history_is_told_newest_first_and_no_more_of_it_than_an_answer_m
     assert len(few["history"]) == 2
 
 
-@pytest.mark.parametrize(
+@cases(
     "line",
-    [
-        b"no",
-        b"{}",
-        b'{"show": "secrets"}',
-        b'{"show": "history", "limit": 100000, "kind": ""}',
-        b'{"show": "history", "limit": 1, "kind": "odd"}',
-    ],
+    b"no",
+    b"{}",
+    b'{"show": "secrets"}',
+    b'{"show": "history", "limit": 100000, "kind": ""}',
+    b'{"show": "history", "limit": 1, "kind": "odd"}',
 )
 async def test_what_is_no_question_is_answered_with_a_sentence(path: Path, line: bytes) -> None:
     assert "error" in await ask(path, line)

@@ -14,6 +14,7 @@ from stoker_sidecar.local.reports.report import for_workstation
 from stoker_sidecar.volumes.synchronization import Changes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.fetcher_protocol import Failed, Read, ReadDone, Reply
+from tests.support.cases import cases
 from tests.support.version_readers import InProcessReader
 from tests.support.versions import VersionFolder
 
@@ -63,17 +64,15 @@ async def check(fetcher: Fetcher, files: Mapping[str, object]) -> None:
     await samples.refuse_what_is_not_there(VERSION, "s3://data/set")
 
 
-@pytest.mark.parametrize(
-    ("files", "sentence"),
-    [
-        ({"path": "trian"}, "no sample is found at 'trian' (ImageFolder); correct"),
-        ({"layout": "Shards", "path": "shard/*.tar"}, "no sample is found at 'shard/*.tar' (Shards)"),
-        ({"layout": "Records", "path": "a.bin", "recordBytes": 4}, "the source has no file 'a.bin'"),
-        ({"layout": "FileList", "path": "al.txt"}, "the source has no file 'al.txt', which should list the samples"),
-        ({"layout": "Shards", "index": "size.txt"}, "the source has no file 'size.txt'"),
-        (LIST_OF_WHAT_IS_GONE, "the list 'gone.txt' names 'train/cat/9.jpg', which the source does not have"),
-        ({"layout": "Shards", "path": "shards/*.tar", "index": "half.txt"}, "many samples 'shards/01.tar' has"),
-    ],
+@cases(
+    "files, sentence",
+    ({"path": "trian"}, "no sample is found at 'trian' (ImageFolder); correct"),
+    ({"layout": "Shards", "path": "shard/*.tar"}, "no sample is found at 'shard/*.tar' (Shards)"),
+    ({"layout": "Records", "path": "a.bin", "recordBytes": 4}, "the source has no file 'a.bin'"),
+    ({"layout": "FileList", "path": "al.txt"}, "the source has no file 'al.txt', which should list the samples"),
+    ({"layout": "Shards", "index": "size.txt"}, "the source has no file 'size.txt'"),
+    (LIST_OF_WHAT_IS_GONE, "the list 'gone.txt' names 'train/cat/9.jpg', which the source does not have"),
+    ({"layout": "Shards", "path": "shards/*.tar", "index": "half.txt"}, "many samples 'shards/01.tar' has"),
 )
 async def test_what_names_nothing_is_refused_with_what_to_do(
     fetcher: Fetcher, files: Mapping[str, object], sentence: str

@@ -13,6 +13,7 @@ from stoker_sidecar.local.commands.mounting import spec_of
 from stoker_sidecar.local.mounts.mount_paths import HomePaths, run_paths
 from stoker_sidecar.local.mounts.mount_spec import MountSpec, home_paths
 from stoker_sidecar.local.options.mount_options import MountOptions, parse
+from tests.support.cases import cases
 
 CACHE = Path("/cache")
 OLD, LISTED = "a1" * 32, "a2" * 32
@@ -81,15 +82,13 @@ def test_a_person_can_tell_which_source_a_folder_is_of() -> None:
     assert home_of("s3://bucket/images/train/").name.startswith("bucket-images-train-")
 
 
-@pytest.mark.parametrize(
+@cases(
     "other",
-    [
-        {"uri": "s3://bucket/set2"},
-        {"endpoint": "http://other:9000"},
-        {"include": ["a/**"]},
-        {"exclude": ["a/**"]},
-        {"uri": "file:///bucket/set"},
-    ],
+    {"uri": "s3://bucket/set2"},
+    {"endpoint": "http://other:9000"},
+    {"include": ["a/**"]},
+    {"exclude": ["a/**"]},
+    {"uri": "file:///bucket/set"},
 )
 def test_what_shows_other_files_has_another_folder(other: dict[str, Any]) -> None:
     assert home_of(**other) != home_of()

@@ -9,6 +9,7 @@ import pytest
 
 from stoker_sidecar.linux.mounts.mountinfo import Mount
 from stoker_sidecar.local.mounts.mount_users import MountUsers, is_part
+from tests.support.cases import cases
 
 
 def programs_in(folder: Path) -> list[str]:
@@ -54,16 +55,14 @@ def _row(device: str = "0:50", root: str = "/", target: str = "/data") -> Mount:
     return Mount(1, 0, device, root, target, (), shared=False, fs_type="fuse", source="stoker")
 
 
-@pytest.mark.parametrize(
-    ("row", "layer", "is_shown"),
-    [
-        (_row(), _row(target="/mnt"), True),
-        (_row(root="/train"), _row(), True),
-        (_row(device="0:51"), _row(), False),
-        (_row("8:1", "/cache/tree/train"), _row("8:1", "/cache/tree"), True),
-        (_row("8:1", "/cache/tree2"), _row("8:1", "/cache/tree"), False),
-        (_row("8:1", "/"), _row("8:1", "/cache/tree"), False),
-    ],
+@cases(
+    "row, layer, is_shown",
+    (_row(), _row(target="/mnt"), True),
+    (_row(root="/train"), _row(), True),
+    (_row(device="0:51"), _row(), False),
+    (_row("8:1", "/cache/tree/train"), _row("8:1", "/cache/tree"), True),
+    (_row("8:1", "/cache/tree2"), _row("8:1", "/cache/tree"), False),
+    (_row("8:1", "/"), _row("8:1", "/cache/tree"), False),
 )
 def test_a_mount_shows_another_one_or_a_part_of_it(row: Mount, layer: Mount, is_shown: bool) -> None:
     assert is_part(row, layer) is is_shown

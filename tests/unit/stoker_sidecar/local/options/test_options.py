@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from stoker_sidecar.local.options.mount_options import MountOptions, environment_of, parse
+from tests.support.cases import cases
 
 USER = 1000
 
@@ -41,13 +42,11 @@ def test_patterns_may_be_repeated() -> None:
     assert mount("--include", "a/**", "--include", "b/**").source.include == ("a/**", "b/**")
 
 
-@pytest.mark.parametrize(
-    ("uid", "environment", "cache"),
-    [
-        (0, {}, "/var/cache/stoker"),
-        (USER, {"HOME": "/home/me"}, "/home/me/.cache/stoker"),
-        (USER, {"HOME": "/home/me", "XDG_CACHE_HOME": "/scratch"}, "/scratch/stoker"),
-    ],
+@cases(
+    "uid, environment, cache",
+    (0, {}, "/var/cache/stoker"),
+    (USER, {"HOME": "/home/me"}, "/home/me/.cache/stoker"),
+    (USER, {"HOME": "/home/me", "XDG_CACHE_HOME": "/scratch"}, "/scratch/stoker"),
 )
 def test_the_cache_is_where_people_expect_it(uid: int, environment: dict[str, str], cache: str) -> None:
     options = parse(["mount", "s3://bucket", "/data"], environment, uid)
@@ -94,14 +93,12 @@ def test_a_list_may_have_twenty_thousand_paths(tmp_path: Path) -> None:
     assert len(mount("--warm", "--list", str(tmp_path / "paths")).warm_paths) == 20_000
 
 
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        (b"".join(b"%0999d\n" % n for n in range(700)), "600000 characters together"),
-        (b"", "has no path"),
-        (b"train/\n\xff\n", "line 2 of the list is not UTF-8"),
-        (b"a\n" * 200_001, "20000 paths"),
-    ],
+@cases(
+    "content, sentence",
+    (b"".join(b"%0999d\n" % n for n in range(700)), "600000 characters together"),
+    (b"", "has no path"),
+    (b"train/\n\xff\n", "line 2 of the list is not UTF-8"),
+    (b"a\n" * 200_001, "20000 paths"),
 )
 def test_a_list_that_cannot_be_meant_is_refused(
     tmp_path: Path, content: bytes, sentence: str, capsys: pytest.CaptureFixture[str]

@@ -12,6 +12,7 @@ from stoker_sidecar.local.reports.report import Report, order_line, progress_eve
 from stoker_sidecar.local.reports.report_parts import OrderReport
 from stoker_sidecar.local.reports.terminal import seed_hint
 from tests.support.asked_plugins import install_example
+from tests.support.cases import cases
 
 SAID = '{"sampler": "torch-distributed", "seed": 42, "files": {"path": "train"}}'
 
@@ -36,20 +37,18 @@ def test_a_file_of_json_or_yaml_is_read(tmp_path: Path, text: str) -> None:
     assert read_sampling_option(str(file)) == read_sampling_option(SAID)
 
 
-@pytest.mark.parametrize(
-    ("said", "sentence"),
-    [
-        ('{"seed": "x"}', "--sampling is wrong at seed: "),
-        ('{"sede": 1}', "--sampling is wrong at sede: "),
-        ('{"sampler": "torch-distribued"}', "--sampling is wrong at sampler: "),
-        ('{"sampler": "numpy-permutation", "seed": -1}', "takes no negative seed"),
-        ('{"seed": 1', "--sampling, line 1: "),
-        ("missing.yaml", "is neither a file nor JSON such as"),
-        ("/dev/zero", "is neither a file nor JSON such as"),
-        ('{"dataset": "other"}', "leave it out, since a mount has one source"),
-        ('{"sampler": "plugin:absent"}', "asks the order plug-in absent, which is not installed"),
-        ('{"files": {"path": "' + "x" * 70_000 + '"}}', "characters or more, and 65536 are allowed"),
-    ],
+@cases(
+    "said, sentence",
+    ('{"seed": "x"}', "--sampling is wrong at seed: "),
+    ('{"sede": 1}', "--sampling is wrong at sede: "),
+    ('{"sampler": "torch-distribued"}', "--sampling is wrong at sampler: "),
+    ('{"sampler": "numpy-permutation", "seed": -1}', "takes no negative seed"),
+    ('{"seed": 1', "--sampling, line 1: "),
+    ("missing.yaml", "is neither a file nor JSON such as"),
+    ("/dev/zero", "is neither a file nor JSON such as"),
+    ('{"dataset": "other"}', "leave it out, since a mount has one source"),
+    ('{"sampler": "plugin:absent"}', "asks the order plug-in absent, which is not installed"),
+    ('{"files": {"path": "' + "x" * 70_000 + '"}}', "characters or more, and 65536 are allowed"),
 )
 def test_what_cannot_be_right_is_refused_with_a_sentence(said: str, sentence: str) -> None:
     with pytest.raises(ValueError, match="--sampling") as refused:

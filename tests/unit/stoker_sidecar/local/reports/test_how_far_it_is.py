@@ -11,6 +11,7 @@ from stoker_api.node_caches.node_dataset_status import NodeDatasetStatus
 from stoker_sidecar.local.commands.mounting import is_done
 from stoker_sidecar.local.reports.report import Report, Stage, mounted_line, progress_event, progress_line
 from stoker_sidecar.local.reports.terminal import PlainOutput
+from tests.support.cases import cases
 
 MIB = 1024 * 1024
 FAILURE = {"reason": "AccessDenied", "message": "no rights to a.bin", "temporary": False}
@@ -84,30 +85,26 @@ def test_scripts_get_one_object_a_line() -> None:
     assert json.loads(out.getvalue())["warm"] is True
 
 
-def test_a_mount_that_need_not_be_warm_is_done_when_it_is_there() -> None:
-    assert is_done(report(), warm=False, swap_over=False)
-
-
 @pytest.mark.parametrize("stage", [Stage.STARTING, Stage.LISTING, Stage.MOUNTING])
 def test_nothing_is_done_before_the_mount(stage: Stage) -> None:
     assert not is_done(report(stage), warm=False, swap_over=False)
-
-
-def test_a_warm_mount_is_done_when_it_is_native() -> None:
-    assert is_done(report(mode=MountMode.NATIVE, **WARM), warm=True, swap_over=False)
 
 
 def test_bytes_that_are_missing_are_waited_for() -> None:
     assert not is_done(report(), warm=True, swap_over=False)
 
 
-def test_a_mount_that_cannot_be_swapped_is_done_in_the_end() -> None:
-    assert is_done(report(**WARM), warm=True, swap_over=True)
-
-
-@pytest.mark.parametrize(
-    "fields", [{"phase": "Full"}, {"error": {"reason": "QuotaExceeded", "message": "keeps 2", "temporary": False}}]
+@cases(
+    "shown, warm, swap_over",
+    at_once_if_it_need_not_be_warm=(report(), False, False),
+    when_it_is_warm_and_native=(report(mode=MountMode.NATIVE, **WARM), True, False),
+    in_the_end_if_it_cannot_be_swapped=(report(**WARM), True, True),
 )
+def test_a_mount_is_done(shown: Report, warm: bool, swap_over: bool) -> None:
+    assert is_done(shown, warm=warm, swap_over=swap_over)
+
+
+@cases("fields", {"phase": "Full"}, {"error": {"reason": "QuotaExceeded", "message": "keeps 2", "temporary": False}})
 def test_a_full_quota_is_as_warm_as_it_gets(fields: dict[str, Any]) -> None:
     full = report(**fields)
     assert is_done(full, warm=True, swap_over=False)
@@ -181,15 +178,13 @@ def test_a_script_is_told_of_what_is_left_out_and_of_what_cannot_be_read() -> No
     assert event["unreadable"] == REFUSED["message"]
 
 
-@pytest.mark.parametrize(
-    ("fields", "incomplete"),
-    [
-        (WARM, False),
-        (WARM | listed(*SKIPPED), False),
-        (WARM | listed(*UNLISTED), True),
-        ({"phase": "Full", "error": REFUSED}, True),
-        ({"phase": "Full"}, False),
-    ],
+@cases(
+    "fields, incomplete",
+    (WARM, False),
+    (WARM | listed(*SKIPPED), False),
+    (WARM | listed(*UNLISTED), True),
+    ({"phase": "Full", "error": REFUSED}, True),
+    ({"phase": "Full"}, False),
 )
 def test_a_mount_is_incomplete_without_files_that_cannot_be_read(fields: dict[str, Any], incomplete: bool) -> None:
     assert report(**fields).incomplete is incomplete

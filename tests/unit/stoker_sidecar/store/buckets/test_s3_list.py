@@ -24,6 +24,7 @@ from stoker_sidecar.store.base import Retry
 from stoker_sidecar.store.buckets.s3 import BUSY_PATIENCE, PATIENCE, S3Store
 from stoker_sidecar.store.buckets.s3_list import S3Lister
 from stoker_sidecar.store.core.location import S3Location
+from tests.support.cases import cases
 
 ROW = (
     "<{0}><Key>{1}</Key><VersionId>{2}</VersionId><IsLatest>{3}</IsLatest><Size>0</Size>"
@@ -285,22 +286,19 @@ async def test_a_listing_survives_ten_minutes_without_a_server_and_goes_on(fault
     assert [waits.told[0], waits.told[-1]] == [fault, None]
 
 
-async def test_a_listing_gives_up_in_the_end() -> None:
+@cases(
+    "good, fault, least, most",
+    after_the_first_page=(2, AWAY, PATIENCE, PATIENCE + 60),
+    soon_when_it_is_away_before=(1, AWAY, 0, 30),
+    later_when_it_is_busy_before=(0, Throttled("503"), BUSY_PATIENCE, BUSY_PATIENCE + 60),
+)
+async def test_a_listing_gives_up_in_the_end(good: int, fault: SourceError, least: float, most: float) -> None:
     waits = Waits()
     server = OddServer(KEYS)
-    server.faults = lambda number: AWAY if number > 2 else None
-    with pytest.raises(EndpointUnreachable):
+    server.faults = lambda number: fault if number > good else None
+    with pytest.raises(type(fault)):
         await names(server, waits.retry, waits.told.append)
-    assert PATIENCE <= waits.seconds < PATIENCE + 60
-
-
-async def test_a_server_that_is_away_before_the_first_page_is_an_error_soon() -> None:
-    waits = Waits()
-    server = OddServer(KEYS)
-    server.faults = lambda number: AWAY if number > 1 else None
-    with pytest.raises(EndpointUnreachable):
-        await names(server, waits.retry)
-    assert waits.seconds < 30
+    assert least <= waits.seconds < most
 
 
 @pytest.mark.parametrize("fault", [Throttled("503"), ServerError("500")], ids=["503", "500"])
@@ -312,22 +310,11 @@ async def test_a_server_that_is_busy_before_the_first_page_is_waited_for(fault: 
     assert waits.told[-1] is None
 
 
-async def test_a_server_that_stays_busy_before_the_first_page_is_an_error() -> None:
-    waits = Waits()
-    server = OddServer(KEYS)
-    server.faults = lambda number: Throttled("503")
-    with pytest.raises(Throttled):
-        await names(server, waits.retry)
-    assert BUSY_PATIENCE <= waits.seconds < BUSY_PATIENCE + 60
-
-
-@pytest.mark.parametrize(
-    ("path", "sentence"),
-    [
-        ("d/f.tar", "s3://bucket/d/f.tar is an object, not a folder: write s3://bucket/d/ and source.include 'f.tar'"),
-        ("d/*.tar", "s3://bucket/d/*.tar is a pattern, not a folder: write s3://bucket/d/ and source.include '*.tar'"),
-        ("d/f.", "s3://bucket/d/f. is no folder, but the beginning of keys such as 'd/f.tar'"),
-    ],
+@cases(
+    "path, sentence",
+    ("d/f.tar", "s3://bucket/d/f.tar is an object, not a folder: write s3://bucket/d/ and source.include 'f.tar'"),
+    ("d/*.tar", "s3://bucket/d/*.tar is a pattern, not a folder: write s3://bucket/d/ and source.include '*.tar'"),
+    ("d/f.", "s3://bucket/d/f. is no folder, but the beginning of keys such as 'd/f.tar'"),
 )
 async def test_an_invalid_folder_is_refused_with_a_fix(path: str, sentence: str) -> None:
     server = OddServer(["d/f.tar", "d/g"], prefixed=True)

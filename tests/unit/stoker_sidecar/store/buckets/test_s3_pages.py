@@ -26,6 +26,7 @@ from stoker_sidecar.store.buckets.s3_pages import (
     text_of,
 )
 from stoker_sidecar.version.objects import ListedObject
+from tests.support.cases import cases
 
 SHAPE: Any = Session().get_service_model("s3").operation_model("ListObjectsV2").output_shape
 AMAZON = ' xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
@@ -114,9 +115,7 @@ def test_the_rest_of_a_page_equals_that_of_botocore() -> None:
         assert ours[name] == botocores[name]
 
 
-@pytest.mark.parametrize(
-    ("said", "more"), [("true", True), ("True", True), ("1", True), ("", True), ("false", False), (" FALSE ", False)]
-)
+@cases("said, more", ("true", True), ("True", True), ("1", True), ("", True), ("false", False), (" FALSE ", False))
 def test_only_the_word_false_ends_a_listing(said: str, more: bool) -> None:
     page = f"<ListBucketResult><IsTruncated>{said}</IsTruncated></ListBucketResult>".encode()
     assert parse_page(page)["IsTruncated"] is more
@@ -141,25 +140,21 @@ def test_an_encoded_key_gives_the_raw_bytes_below_the_prefix(name: bytes) -> Non
     assert listed_objects(_page(body), "p/") == [ListedObject(name, 1, 1795262400_000_000_000, "e")]
 
 
-@pytest.mark.parametrize(
-    "modified", ["2026-11-21T12:00:00", "Sat, 21 Nov 2026 12:00:00 GMT", "2026-11-21T13:00:00+01:00"]
-)
+@cases("modified", "2026-11-21T12:00:00", "Sat, 21 Nov 2026 12:00:00 GMT", "2026-11-21T13:00:00+01:00")
 def test_dates_of_other_servers_are_read_too(modified: str) -> None:
     page = _page(_body(_item("a", 1, modified, "e")))
     assert listed_objects(page, "")[0].mtime_ns == 1795262400_000_000_000
 
 
-@pytest.mark.parametrize(
+@cases(
     "item",
-    [
-        "<Contents><Key>a</Key><Size>1</Size><LastModified>2026-11-21T12:00:00Z</LastModified></Contents>",
-        _item("a", "many", "2026-11-21T12:00:00Z", "e"),
-        _item("a", 1, "some day", "e"),
-        _item("a", 1, "1e300", "e"),
-        _item("a", "9" * 5000, "2026-11-21T12:00:00Z", "e"),
-        _item("a", 1, "2026-11-21T12:00:00Z", "e" * 2000),
-        _item("a", 1, "some day", "e").replace("<Owner>", "<Deep>" * 5000 + "</Deep>" * 5000 + "<Owner>"),
-    ],
+    "<Contents><Key>a</Key><Size>1</Size><LastModified>2026-11-21T12:00:00Z</LastModified></Contents>",
+    _item("a", "many", "2026-11-21T12:00:00Z", "e"),
+    _item("a", 1, "some day", "e"),
+    _item("a", 1, "1e300", "e"),
+    _item("a", "9" * 5000, "2026-11-21T12:00:00Z", "e"),
+    _item("a", 1, "2026-11-21T12:00:00Z", "e" * 2000),
+    _item("a", 1, "some day", "e").replace("<Owner>", "<Deep>" * 5000 + "</Deep>" * 5000 + "<Owner>"),
 )
 def test_what_is_no_object_is_refused_and_shown(item: str) -> None:
     with pytest.raises(ServerError, match=r"the listing holds what is no object.*<Key>a</Key>") as raised:

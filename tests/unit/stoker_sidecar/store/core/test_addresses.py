@@ -5,32 +5,31 @@ import pytest
 from stoker_sidecar.errors import EndpointNotAllowed
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.core.addresses import may_be_asked, parse_networks
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     "address",
-    [
-        "127.0.0.1",
-        "127.8.9.10",
-        "0.0.0.0",
-        "169.254.169.254",
-        "169.254.170.2",
-        "100.100.100.200",
-        "168.63.129.16",
-        "224.0.0.1",
-        "255.255.255.255",
-        "::1",
-        "::",
-        "fe80::1",
-        "fe80::1%eth0",
-        "fd00:ec2::254",
-        "fd20:ce::254",
-        "::ffff:127.0.0.1",
-        "::ffff:169.254.169.254",
-        "::127.0.0.1",
-        "2002:7f00:1::",
-        "64:ff9b::a9fe:a9fe",
-    ],
+    "127.0.0.1",
+    "127.8.9.10",
+    "0.0.0.0",
+    "169.254.169.254",
+    "169.254.170.2",
+    "100.100.100.200",
+    "168.63.129.16",
+    "224.0.0.1",
+    "255.255.255.255",
+    "::1",
+    "::",
+    "fe80::1",
+    "fe80::1%eth0",
+    "fd00:ec2::254",
+    "fd20:ce::254",
+    "::ffff:127.0.0.1",
+    "::ffff:169.254.169.254",
+    "::127.0.0.1",
+    "2002:7f00:1::",
+    "64:ff9b::a9fe:a9fe",
 )
 def test_the_nodes_own_and_metadata_addresses_are_refused(address: str) -> None:
     assert not may_be_asked(address, ())

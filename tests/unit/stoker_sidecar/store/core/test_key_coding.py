@@ -14,6 +14,7 @@ from stoker_sidecar.store.buckets.s3_pages import listed_objects, own_coding, pa
 from stoker_sidecar.store.core.key_coding import FORM, PERCENT, RAW
 from stoker_sidecar.store.core.s3_requests import AMAZON
 from stoker_sidecar.version.objects import SkipReason
+from tests.support.cases import cases
 
 VERSION = (
     "<Version><Key>{}</Key><VersionId>v</VersionId><IsLatest>true</IsLatest><Size>1</Size>"
@@ -219,30 +220,26 @@ async def test_a_server_that_is_away_for_a_moment_rules_out_nothing() -> None:
     assert [one.path for one in read()] == [b"a+b"]
 
 
-@pytest.mark.parametrize(
-    ("text", "raw", "percent", "form"),
-    [
-        ("a+b", b"a+b", b"a+b", b"a b"),
-        ("a%2Bb", b"a%2Bb", b"a+b", b"a+b"),
-        ("%FF", b"%FF", b"\xff", b"\xff"),
-        ("100%", b"100%", b"100%", b"100%"),
-        ("ä", "ä".encode(), "ä".encode(), "ä".encode()),
-    ],
+@cases(
+    "text, raw, percent, form",
+    ("a+b", b"a+b", b"a+b", b"a b"),
+    ("a%2Bb", b"a%2Bb", b"a+b", b"a+b"),
+    ("%FF", b"%FF", b"\xff", b"\xff"),
+    ("100%", b"100%", b"100%", b"100%"),
+    ("ä", "ä".encode(), "ä".encode(), "ä".encode()),
 )
 def test_a_text_means_what_its_encoding_says(text: str, raw: bytes, percent: bytes, form: bytes) -> None:
     assert (RAW.decode(text), PERCENT.decode(text), FORM.decode(text)) == (raw, percent, form)
 
 
-@pytest.mark.parametrize(
-    ("key", "expected"),
-    [
-        (b"a&#x1;b", b"a\x01b"),
-        (b"a\x01b", b"a\x01b"),
-        (b"a&#27;[2J", b"a\x1b[2J"),
-        (b"a\xffb", b"a\xffb"),
-        (b"a&amp;&lt;&#x1;", b"a&<\x01"),
-        (b"50%25+\x02", b"50%25+\x02"),
-    ],
+@cases(
+    "key, expected",
+    (b"a&#x1;b", b"a\x01b"),
+    (b"a\x01b", b"a\x01b"),
+    (b"a&#27;[2J", b"a\x1b[2J"),
+    (b"a\xffb", b"a\xffb"),
+    (b"a&amp;&lt;&#x1;", b"a&<\x01"),
+    (b"50%25+\x02", b"50%25+\x02"),
 )
 def test_characters_that_xml_forbids_leave_the_other_keys_alone(key: bytes, expected: bytes) -> None:
     rows = ROW.encode().replace(b"{}", b"%b", 1).replace(b"{}", b"e") % key + ROW.format("plain+", "e").encode()

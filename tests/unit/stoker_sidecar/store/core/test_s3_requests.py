@@ -25,6 +25,7 @@ from stoker_sidecar.store.core.s3_requests import (
     is_directory_bucket,
     signed,
 )
+from tests.support.cases import cases
 
 PRINTABLE = st.text(string.ascii_letters + string.digits + "/+=", min_size=1, max_size=40)
 
@@ -72,9 +73,12 @@ def test_a_listing_is_signed_as_botocore_signs_it(parameters: dict[str, str]) ->
 PAIR = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"}
 
 
-@pytest.mark.parametrize(
+@cases(
     "environment",
-    [PAIR, PAIR | {"AWS_SESSION_TOKEN": "t"}, PAIR | {"AWS_SECURITY_TOKEN": "t"}, PAIR | {"AWS_PROFILE": "another"}],
+    PAIR,
+    PAIR | {"AWS_SESSION_TOKEN": "t"},
+    PAIR | {"AWS_SECURITY_TOKEN": "t"},
+    PAIR | {"AWS_PROFILE": "another"},
 )
 def test_plain_keys_of_the_environment_are_those_that_botocore_takes(
     environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
@@ -89,10 +93,7 @@ def test_plain_keys_of_the_environment_are_those_that_botocore_takes(
     assert environment_keys(os.environ) == AccessKeys(keys.access_key or "", keys.secret_key or "", keys.token or "")
 
 
-@pytest.mark.parametrize(
-    "environment",
-    [{}, {"AWS_ACCESS_KEY_ID": "id"}, PAIR | {"AWS_CREDENTIAL_EXPIRATION": "2026-11-23T00:00:00Z"}],
-)
+@cases("environment", {}, {"AWS_ACCESS_KEY_ID": "id"}, PAIR | {"AWS_CREDENTIAL_EXPIRATION": "2026-11-23T00:00:00Z"})
 def test_what_is_no_pair_of_plain_keys_is_left_to_botocore(environment: dict[str, str]) -> None:
     assert environment_keys(environment) is None
 
@@ -115,30 +116,28 @@ def _botocores(source: Source, bucket: str) -> str:
 
 
 # One region of each of Amazon's partitions, and each style at a custom endpoint.
-@pytest.mark.parametrize(
-    ("source", "bucket"),
-    [
-        *(
-            (Source(uri="s3://x", region=region), "bucket")
-            for region in (
-                "eu-west-1",
-                "us-gov-west-1",
-                "cn-north-1",
-                "us-iso-east-1",
-                "us-isob-east-1",
-                "eu-isoe-west-1",
-            )
-        ),
-        (Source(uri="s3://x", region="us-isof-south-1"), "bucket"),
-        (Source(uri="s3://x", region="eusc-de-east-1"), "bucket"),
-        (Source(uri="s3://x", region="eu-west-1"), "dotted.bucket"),
-        (Source(uri="s3://x", endpoint="http://server:9000"), "bucket"),
-        (Source(uri="s3://x", endpoint="https://server:443/"), "bucket"),
-        (Source(uri="s3://x", endpoint="http://server:80"), "dotted.bucket"),
-        (Source(uri="s3://x", endpoint="https://server", addressing_style=AddressingStyle.VIRTUAL), "bucket"),
-        (Source(uri="s3://x", endpoint="https://server", addressing_style=AddressingStyle.VIRTUAL), "dotted.bucket"),
-        (Source(uri="s3://x", region="eu-west-1", addressing_style=AddressingStyle.PATH), "bucket"),
-    ],
+@cases(
+    "source, bucket",
+    *(
+        (Source(uri="s3://x", region=region), "bucket")
+        for region in (
+            "eu-west-1",
+            "us-gov-west-1",
+            "cn-north-1",
+            "us-iso-east-1",
+            "us-isob-east-1",
+            "eu-isoe-west-1",
+        )
+    ),
+    (Source(uri="s3://x", region="us-isof-south-1"), "bucket"),
+    (Source(uri="s3://x", region="eusc-de-east-1"), "bucket"),
+    (Source(uri="s3://x", region="eu-west-1"), "dotted.bucket"),
+    (Source(uri="s3://x", endpoint="http://server:9000"), "bucket"),
+    (Source(uri="s3://x", endpoint="https://server:443/"), "bucket"),
+    (Source(uri="s3://x", endpoint="http://server:80"), "dotted.bucket"),
+    (Source(uri="s3://x", endpoint="https://server", addressing_style=AddressingStyle.VIRTUAL), "bucket"),
+    (Source(uri="s3://x", endpoint="https://server", addressing_style=AddressingStyle.VIRTUAL), "dotted.bucket"),
+    (Source(uri="s3://x", region="eu-west-1", addressing_style=AddressingStyle.PATH), "bucket"),
 )
 def test_an_address_is_the_one_that_botocore_uses(source: Source, bucket: str) -> None:
     address = bucket_address(source, bucket)

@@ -12,6 +12,7 @@ from stoker_sidecar.store.folders.local import LocalStore
 from stoker_sidecar.version.builder import ManifestBuilder
 from stoker_sidecar.version.manifest import ManifestInfo
 from stoker_sidecar.version.objects import SkipReason
+from tests.support.cases import cases
 from tests.support.store_contract import content
 
 
@@ -62,19 +63,16 @@ def test_a_link_to_a_folder_with_links_is_followed_to_the_end(root: Path) -> Non
     assert "x/deep/2.jpg" in _walk(root)[0]
 
 
-@pytest.mark.parametrize(
-    ("make", "reason"),
-    [
-        (lambda root: (root / "x").symlink_to("../other"), SkipReason.LINK_OUTSIDE),
-        (lambda root: (root / "x").symlink_to(".."), SkipReason.LINK_OUTSIDE),
-        (lambda root: (root / "x").symlink_to("/etc"), SkipReason.LINK_OUTSIDE),
-        (lambda root: (root / "x").symlink_to("/proc/self/cwd"), SkipReason.LINK_OUTSIDE),
-        (lambda root: (root / "x").symlink_to("."), SkipReason.LINK_LOOP),
-        (lambda root: (root / "x").symlink_to("x"), SkipReason.LINK_LOOP),
-        (lambda root: (root / "x").symlink_to("nowhere"), SkipReason.BROKEN_LINK),
-        (lambda root: (root / "x").symlink_to("n01/1.jpg/below"), SkipReason.BROKEN_LINK),
-    ],
-    ids=["sister", "parent", "etc", "proc", "itself above", "itself", "nothing", "below a file"],
+@cases(
+    "make, reason",
+    sister=(lambda root: (root / "x").symlink_to("../other"), SkipReason.LINK_OUTSIDE),
+    parent=(lambda root: (root / "x").symlink_to(".."), SkipReason.LINK_OUTSIDE),
+    etc=(lambda root: (root / "x").symlink_to("/etc"), SkipReason.LINK_OUTSIDE),
+    proc=(lambda root: (root / "x").symlink_to("/proc/self/cwd"), SkipReason.LINK_OUTSIDE),
+    itself_above=(lambda root: (root / "x").symlink_to("."), SkipReason.LINK_LOOP),
+    itself=(lambda root: (root / "x").symlink_to("x"), SkipReason.LINK_LOOP),
+    nothing=(lambda root: (root / "x").symlink_to("nowhere"), SkipReason.BROKEN_LINK),
+    below_a_file=(lambda root: (root / "x").symlink_to("n01/1.jpg/below"), SkipReason.BROKEN_LINK),
 )
 def test_a_link_that_cannot_be_followed_is_left_out_with_its_reason(
     root: Path, make: Callable[[Path], None], reason: SkipReason

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_sidecar.store.http.http_connection import HttpProtocolError, ResponseReader
+from tests.support.cases import cases
 
 BODY = bytes(range(256)) * 3
 SIZED = (
@@ -68,26 +69,15 @@ def test_an_answer_that_was_cut_off_is_none(whole: bytes, share: float) -> None:
         reader.end()
 
 
-@pytest.mark.parametrize(
+@cases(
     "data",
-    [
-        b"SSH-2.0-OpenSSH_9.2\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n",
-        b"HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\n" + b"X-Long: 1234567890\r\n" * 4000,
-        SIZED + SIZED,
-        SIZED + b"more",
-    ],
-    ids=[
-        "another protocol",
-        "two lengths",
-        "no number",
-        "upgrade",
-        "endless head",
-        "two answers",
-        "more than its length",
-    ],
+    another_protocol=b"SSH-2.0-OpenSSH_9.2\r\n",
+    two_lengths=b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+    no_number=b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n",
+    upgrade=b"HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n",
+    endless_head=b"HTTP/1.1 200 OK\r\n" + b"X-Long: 1234567890\r\n" * 4000,
+    two_answers=SIZED + SIZED,
+    more_than_its_length=SIZED + b"more",
 )
 def test_what_is_no_answer_is_refused(data: bytes) -> None:
     with pytest.raises(HttpProtocolError):

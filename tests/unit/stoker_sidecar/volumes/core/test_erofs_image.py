@@ -16,6 +16,7 @@ from stoker_sidecar.volumes.core.erofs_image import (
     slot,
     super_block,
 )
+from tests.support.cases import cases
 
 OWN, PARENT = 36, 40
 ROW = struct.Struct("<QHBx")
@@ -56,13 +57,11 @@ def test_a_name_that_is_not_the_next_one_is_refused(second: bytes) -> None:
         folder.add(second, 2, EntryKind.FILE)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "encoded"),
-    [
-        (b"trusted.overlay.metacopy", b"", b"\x10\x04\x00\x00overlay.metacopy"),
-        (b"user.a", b"bc", b"\x01\x01\x02\x00abc\x00"),
-        (b"security.selinux", b"x", b"\x07\x06\x01\x00selinuxx"),
-    ],
+@cases(
+    "name, value, encoded",
+    (b"trusted.overlay.metacopy", b"", b"\x10\x04\x00\x00overlay.metacopy"),
+    (b"user.a", b"bc", b"\x01\x01\x02\x00abc\x00"),
+    (b"security.selinux", b"x", b"\x07\x06\x01\x00selinuxx"),
 )
 def test_an_attribute_is_written_with_the_number_of_its_prefix_up_to_four_bytes(
     name: bytes, value: bytes, encoded: bytes

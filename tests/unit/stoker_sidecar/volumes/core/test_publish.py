@@ -1,7 +1,5 @@
 """The handling of a volume request, decided without a node."""
 
-import pytest
-
 from stoker_api.datasets.dataset import MountMode
 from stoker_api.names import Reason
 from stoker_api.node_caches.node_dataset_status import ListingResult, NodeError, OlderVersionStatus
@@ -20,6 +18,7 @@ from stoker_sidecar.volumes.core.publish import (
     version_to_keep,
 )
 from tests.fakes.volumes import DIGEST, UID, FakeVersions, dataset_status, node_dataset, publish_request
+from tests.support.cases import cases
 
 ON_DISK = FakeVersions().add(complete=False)
 WHOLE = FakeVersions().add(complete=True)
@@ -97,24 +96,24 @@ def test_a_refusal_does_not_tell_whom_else_the_dataset_admits() -> None:
     assert "secret-project" not in decision.reason
 
 
-@pytest.mark.parametrize(
-    ("namespace", "allowed", "expected"),
-    [
-        ("vision", (), True),
-        ("research-a", ("research-*",), True),
-        ("Research-a", ("research-*",), False),
-        ("research", ("research-*",), False),
-        ("research-a", (), False),
-        ("a", ("b", "a"), True),
-    ],
+@cases(
+    "namespace, allowed, expected",
+    ("vision", (), True),
+    ("research-a", ("research-*",), True),
+    ("Research-a", ("research-*",), False),
+    ("research", ("research-*",), False),
+    ("research-a", (), False),
+    ("a", ("b", "a"), True),
 )
 def test_access_is_by_namespace_or_pattern(namespace: str, allowed: tuple[str, ...], expected: bool) -> None:
     assert may_mount(namespace, node_dataset(allowed_namespaces=allowed)) is expected
 
 
-@pytest.mark.parametrize(
-    ("mode", "fuse", "overlay"),
-    [(MountMode.NATIVE, False, False), (MountMode.FUSE, True, False), (MountMode.OVERLAY, True, True)],
+@cases(
+    "mode, fuse, overlay",
+    (MountMode.NATIVE, False, False),
+    (MountMode.FUSE, True, False),
+    (MountMode.OVERLAY, True, True),
 )
 def test_a_record_tells_what_its_mode_needs(mode: MountMode, fuse: bool, overlay: bool) -> None:
     record = published(publish_request(), Bind(UID, DIGEST, ON_DISK), mode)

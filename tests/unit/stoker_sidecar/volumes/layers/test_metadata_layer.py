@@ -13,6 +13,7 @@ from stoker_sidecar.volumes.layers.metadata_folder import source_attributes
 from stoker_sidecar.volumes.layers.metadata_image import ImageDraft
 from stoker_sidecar.volumes.layers.metadata_layer import LayerForm, build, check_room
 from stoker_sidecar.wire.config.disk_floor import NO_FLOOR, DiskFloor, Floor
+from tests.support.cases import cases
 from tests.support.versions import VersionFolder
 
 GIB = 1 << 30
@@ -31,9 +32,7 @@ def test_a_disk_with_twice_the_inodes_and_bytes_has_room() -> None:
     check_room(1_000_000, disk(free_bytes=10 * GIB, free_inodes=2_000_000), NO_FLOOR)
 
 
-@pytest.mark.parametrize(
-    "full", [disk(free_bytes=10 * GIB, free_inodes=1_999_999), disk(free_bytes=8 * GIB, free_inodes=10**8)]
-)
+@cases("full", disk(free_bytes=10 * GIB, free_inodes=1_999_999), disk(free_bytes=8 * GIB, free_inodes=10**8))
 def test_a_disk_that_would_be_half_full_of_placeholders_is_refused_with_the_figures(full: os.statvfs_result) -> None:
     with pytest.raises(MountError, match="layer of 1000000 entries"):
         check_room(1_000_000, full, NO_FLOOR)

@@ -21,6 +21,7 @@ from stoker_sidecar.wire.fetcher_protocol import (
     decode_request,
     encode_request,
 )
+from tests.support.cases import cases
 
 PEM = "-----BEGIN CERTIFICATE-----\n" + "A" * 65_000
 
@@ -58,13 +59,11 @@ def test_both_ends_agree_though_bundles_are_forgotten(each: list[Credentials]) -
         assert crossed(request, agent, fetcher)[0] == [request]
 
 
-@pytest.mark.parametrize(
+@cases(
     "request_",
-    [
-        Trust("0" * 64, "not of that hash"),
-        Trust(digest_of("A" * (MOST_CA_BYTES + 1)), "A" * (MOST_CA_BYTES + 1)),
-        TrustingConfigure({"uid": "u"}, StaticCredentials("key", "secret"), (), "0" * 64),
-    ],
+    Trust("0" * 64, "not of that hash"),
+    Trust(digest_of("A" * (MOST_CA_BYTES + 1)), "A" * (MOST_CA_BYTES + 1)),
+    TrustingConfigure({"uid": "u"}, StaticCredentials("key", "secret"), (), "0" * 64),
 )
 def test_a_bundle_that_is_another_too_large_or_was_not_sent_ends_the_connection(request_: Request) -> None:
     with pytest.raises(ProtocolError):

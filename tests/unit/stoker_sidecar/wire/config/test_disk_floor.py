@@ -5,14 +5,13 @@ import sys
 import pytest
 
 from stoker_sidecar.wire.config.disk_floor import NO_FLOOR, DiskFloor, DiskSpace, Floor
+from tests.support.cases import cases
 
 GIB = 1 << 30
 DISK = DiskSpace(available=100 * GIB, total=1000 * GIB, inodes_available=500, inodes_total=1000)
 
 
-@pytest.mark.parametrize(
-    ("text", "of_a_thousand"), [("16%", 160), ("2.5 %", 25), ("0", 0), ("0%", 0), ("40", 40), ("1Ki", 1000)]
-)
+@cases("text, of_a_thousand", ("16%", 160), ("2.5 %", 25), ("0", 0), ("0%", 0), ("40", 40), ("1Ki", 1000))
 def test_a_floor_is_a_share_or_an_amount(text: str, of_a_thousand: int) -> None:
     assert Floor.parse(text).of(1000) == of_a_thousand
 

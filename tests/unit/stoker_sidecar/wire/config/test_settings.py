@@ -7,6 +7,7 @@ import pytest
 from pydantic import BeforeValidator
 
 from stoker_sidecar.wire.config.settings import AbsolutePath, Bytes, LogLevel, ProcessSettings, Repeated, setting
+from tests.support.cases import cases
 
 
 class Settings(ProcessSettings):
@@ -74,14 +75,12 @@ def test_what_has_no_default_must_be_given(capsys: pytest.CaptureFixture[str]) -
     assert "--socket (STOKER_SOCKET) is required" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("argv", "sentence"),
-    [
-        (["--log-level", "loud"], "--log-level (STOKER_LOG_LEVEL): 'loud' must be one of debug, info, warning, error"),
-        (["--state-dir", "here"], "--state-dir (STOKER_STATE_DIR): 'here' must be an absolute path"),
-        (["--room", "much"], "--room (STOKER_ROOM): 'much'"),
-        (["--unknown"], "unrecognized arguments: --unknown"),
-    ],
+@cases(
+    "argv, sentence",
+    (["--log-level", "loud"], "--log-level (STOKER_LOG_LEVEL): 'loud' must be one of debug, info, warning, error"),
+    (["--state-dir", "here"], "--state-dir (STOKER_STATE_DIR): 'here' must be an absolute path"),
+    (["--room", "much"], "--room (STOKER_ROOM): 'much'"),
+    (["--unknown"], "unrecognized arguments: --unknown"),
 )
 def test_a_wrong_value_is_named(argv: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert sentence in refusal(capsys, *argv)

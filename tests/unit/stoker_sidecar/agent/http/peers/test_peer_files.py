@@ -29,6 +29,7 @@ from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.config.peer_tls import FILE, node_of
 from stoker_sidecar.wire.fetcher_protocol import Failed, Inventory, InventoryQuery, Reply
 from stoker_sidecar.wire.small_files import MOST_BYTES, MOST_FILES, READER, SIZES
+from tests.support.cases import cases
 from tests.support.peers import new_authority, peer_tls
 from tests.support.ports import free_ports
 from tests.support.waiting import eventually
@@ -102,9 +103,16 @@ async def test_of_what_this_node_was_not_given_nobody_gets_anything(tmp_path: Pa
     assert await status_of(files(tmp_path), where) == 403
 
 
-@pytest.mark.parametrize(
+@cases(
     "path",
-    ["../../../../../beside", "link", "train", "", "/etc/passwd", "train/../../manifest.sqlite", "a\0b", "missing"],
+    "../../../../../beside",
+    "link",
+    "train",
+    "",
+    "/etc/passwd",
+    "train/../../manifest.sqlite",
+    "a\0b",
+    "missing",
 )
 async def test_no_name_leads_out_of_the_tree(tmp_path: Path, path: str) -> None:
     assert await status_of(files(tmp_path), f"/files/{UID}/{DIGEST}", path=path) == 404
@@ -115,9 +123,7 @@ async def test_a_fetcher_that_does_not_answer_is_told(tmp_path: Path, ask: AskFe
     assert await status_of(files(tmp_path, ask), f"/files/{UID}/{DIGEST}") == status
 
 
-@pytest.mark.parametrize(
-    ("after", "known"), [("12", 12), ("0", 0), ("-5", -1), ("x", -1), ("", -1), ("1" * 19, -1), ("²", -1)]
-)
+@cases("after, known", ("12", 12), ("0", 0), ("-5", -1), ("x", -1), ("", -1), ("1" * 19, -1), ("²", -1))
 async def test_who_waits_for_more_says_what_it_knows(tmp_path: Path, after: str, known: int) -> None:
     where, asked = f"/files/{UID}/{DIGEST}", {"after": after}
     async with TestClient(TestServer(files(tmp_path, echoed))) as client, client.get(where, params=asked) as answer:
@@ -172,9 +178,7 @@ def meet(run: Path, peer: str) -> AbstractAsyncContextManager[PeerClient | None]
     return meet_by_tls(run, UID, DIGEST, {peer: "giver"})
 
 
-@pytest.mark.parametrize(
-    ("path", "content"), [("train/a b+c%.jpg", b"picture"), ("large", b"x" * 3_000_000)], ids=["small", "large"]
-)
+@cases("path, content", small=("train/a b+c%.jpg", b"picture"), large=("large", b"x" * 3_000_000))
 async def test_a_named_node_gets_files_over_tls(tmp_path: Path, path: str, content: bytes) -> None:
     came: list[bytes] = []
     run = tmp_path / "run"
@@ -236,30 +240,17 @@ async def test_a_file_of_another_size_does_not_count(tmp_path: Path) -> None:
     assert came is Came.NOTHING
 
 
-@pytest.mark.parametrize(
-    ("ask", "content"),
-    [
-        (Ask("model", PIECE, PIECE, 3 * PIECE, PART), b"y" * PIECE),
-        (Ask("model", 2 * PIECE, 4, 2 * PIECE + 4, PART), b"held"),
-        (Ask("model", 0, PIECE, 3 * PIECE, PART), None),
-        (Ask("model", PIECE, PIECE, 3 * PIECE, "8.0123abcd"), None),
-        (Ask("model", PIECE, PIECE, 3 * PIECE, "../manifest.sqlite"), None),
-        (Ask("model", PIECE + 1, 5, 3 * PIECE, PART), None),
-        (Ask("model", PIECE, PIECE + 1, 3 * PIECE, PART), None),
-        (Ask("large", 0, 1_000_000, 3_000_000), b"x" * 1_000_000),
-        (Ask("large", 0, 1_000_000, 3_000_001), None),
-    ],
-    ids=[
-        "proven",
-        "held",
-        "not here",
-        "other part",
-        "a way out",
-        "within",
-        "too long",
-        "of a whole file",
-        "other size",
-    ],
+@cases(
+    "ask, content",
+    proven=(Ask("model", PIECE, PIECE, 3 * PIECE, PART), b"y" * PIECE),
+    held=(Ask("model", 2 * PIECE, 4, 2 * PIECE + 4, PART), b"held"),
+    not_here=(Ask("model", 0, PIECE, 3 * PIECE, PART), None),
+    other_part=(Ask("model", PIECE, PIECE, 3 * PIECE, "8.0123abcd"), None),
+    a_way_out=(Ask("model", PIECE, PIECE, 3 * PIECE, "../manifest.sqlite"), None),
+    within=(Ask("model", PIECE + 1, 5, 3 * PIECE, PART), None),
+    too_long=(Ask("model", PIECE, PIECE + 1, 3 * PIECE, PART), None),
+    of_a_whole_file=(Ask("large", 0, 1_000_000, 3_000_000), b"x" * 1_000_000),
+    other_size=(Ask("large", 0, 1_000_000, 3_000_001), None),
 )
 async def test_pieces_are_given_that_are_here(tmp_path: Path, ask: Ask, content: bytes | None) -> None:
     came: list[bytes] = []

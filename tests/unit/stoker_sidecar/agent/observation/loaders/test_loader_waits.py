@@ -17,6 +17,7 @@ from stoker_sidecar.agent.observation.loaders.loader_waits import (
     wait_of,
 )
 from stoker_sidecar.agent.observation.loaders.thread_calls import OTHER, RUNS, CallSeen, ThreadCall
+from tests.support.cases import cases
 
 QUEUE, LOCK, JOIN, NONE = ConsumerWait.QUEUE, ConsumerWait.LOCK, ConsumerWait.JOIN, ConsumerWait.NONE
 PIPE, FILE, TIMED = ConsumerWait.PIPE, ConsumerWait.FILE, ConsumerWait.TIMED
@@ -143,15 +144,12 @@ def watched(*waits: ConsumerWait, **style: bool) -> LoaderTally:
     return one
 
 
-@pytest.mark.parametrize(
-    ("tally", "counted"),
-    [
-        (watched(*[QUEUE] * 31, *[NONE] * 270), (30.0, 300.0)),
-        (watched(*[NONE] * 61, checks=True), (0.0, 60.0)),
-        (watched(*[PIPE] * 61), (0.0, 0.0)),
-        (watched(*[NONE] * 30, *[ConsumerWait.TIMED] * 30, checks=True), (0.0, 0.0)),
-    ],
-    ids=["the beginning counts once", "no waits", "no loader is known", "waits for something unknown"],
+@cases(
+    "tally, counted",
+    the_beginning_counts_once=(watched(*[QUEUE] * 31, *[NONE] * 270), (30.0, 300.0)),
+    no_waits=(watched(*[NONE] * 61, checks=True), (0.0, 60.0)),
+    no_loader_is_known=(watched(*[PIPE] * 61), (0.0, 0.0)),
+    waits_for_something_unknown=(watched(*[NONE] * 30, *[ConsumerWait.TIMED] * 30, checks=True), (0.0, 0.0)),
 )
 def test_waits_add_up_over_the_whole_run(tally: LoaderTally, counted: tuple[float, float]) -> None:
     assert tally.so_far()[:2] == counted

@@ -10,6 +10,7 @@ from stoker_sidecar.agent.observation.loaders.stall_meter import (
     parse_delay,
     parse_pressure,
 )
+from tests.support.cases import cases
 
 UID = "0b7b6c9e-1111-4222-8333-444455556666"
 PRESSURE = (
@@ -31,14 +32,12 @@ def test_the_delay_stands_behind_a_name_that_may_hold_anything() -> None:
     assert parse_delay(f"123 (a) b ( 7) R {fields}") == pytest.approx(0.42)
 
 
-@pytest.mark.parametrize(
+@cases(
     "path",
-    [
-        f"kubepods/burstable/pod{UID}",
-        f"kubepods/pod{UID}",
-        f"kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{UID.replace('-', '_')}.slice",
-        f"kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{UID.replace('-', '_')}.slice",
-    ],
+    f"kubepods/burstable/pod{UID}",
+    f"kubepods/pod{UID}",
+    f"kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{UID.replace('-', '_')}.slice",
+    f"kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{UID.replace('-', '_')}.slice",
 )
 def test_a_pods_cgroup_is_found_with_every_driver(path: str, tmp_path: Path) -> None:
     (tmp_path / path).mkdir(parents=True)

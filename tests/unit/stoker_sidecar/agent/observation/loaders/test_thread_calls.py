@@ -19,29 +19,28 @@ from stoker_sidecar.agent.observation.loaders.thread_calls import (
     parse_call,
     threads_of,
 )
+from tests.support.cases import cases
 from tests.support.waiting import wait_until
 
 _END = "0x7ffe646f1528 0x7f2c5d0c8a7f"  # stack pointer and program counter
 
 
-@pytest.mark.parametrize(
-    ("line", "machine", "seen"),
-    [
-        ("running\n", "x86_64", RUNS),
-        (f"-1 {_END}\n", "x86_64", CallSeen(ThreadCall.FAULT)),
-        (f"0 0x9 0x7f 0x4 0x0 0x0 0x0 {_END}\n", "x86_64", CallSeen(ThreadCall.READ, 9)),
-        (f"63 0x9 0x7f 0x4 0x0 0x0 0x0 {_END}\n", "aarch64", CallSeen(ThreadCall.READ, 9)),
-        (f"7 0x10 0x1 0x1388 0x8 0x0 0x0 {_END}\n", "x86_64", CallSeen(ThreadCall.POLL, 16, 1, 5.0, bounded=True)),
-        (f"7 0x10 0x2 0xffffffff 0x8 0x0 0x0 {_END}\n", "x86_64", CallSeen(ThreadCall.POLL, 16, 2)),
-        (f"7 0x10 0x2 0xffffffffffffffff 0x8 0x0 0x0 {_END}\n", "x86_64", CallSeen(ThreadCall.POLL, 16, 2)),
-        (f"73 0x10 0x1 0x7fff0000 0x0 0x0 0x0 {_END}\n", "aarch64", CallSeen(ThreadCall.POLL, 16, 1, bounded=True)),
-        (f"73 0x10 0x1 0x0 0x0 0x0 0x0 {_END}\n", "aarch64", CallSeen(ThreadCall.POLL, 16, 1)),
-        (f"202 0x20 0x89 0x0 0x7ffe 0x0 0x0 {_END}\n", "x86_64", CallSeen(ThreadCall.LOCK, 32, bounded=True)),
-        (f"202 0x20 0x189 0x0 0x0 0x0 0x0 {_END}\n", "x86_64", CallSeen(ThreadCall.LOCK, 32)),
-        (f"257 0xffffff9c 0x20 0x0 0x0 0x0 0x0 {_END}\n", "x86_64", CallSeen(ThreadCall.OPEN, 0xFFFFFF9C)),
-        (f"230 0x1 0x1 0x7ffe 0x0 0x0 0x0 {_END}\n", "x86_64", OTHER),
-        (f"7 0x10 0x1 0x1388 0x8 0x0 0x0 {_END}\n", "s390x", OTHER),
-    ],
+@cases(
+    "line, machine, seen",
+    ("running\n", "x86_64", RUNS),
+    (f"-1 {_END}\n", "x86_64", CallSeen(ThreadCall.FAULT)),
+    (f"0 0x9 0x7f 0x4 0x0 0x0 0x0 {_END}\n", "x86_64", CallSeen(ThreadCall.READ, 9)),
+    (f"63 0x9 0x7f 0x4 0x0 0x0 0x0 {_END}\n", "aarch64", CallSeen(ThreadCall.READ, 9)),
+    (f"7 0x10 0x1 0x1388 0x8 0x0 0x0 {_END}\n", "x86_64", CallSeen(ThreadCall.POLL, 16, 1, 5.0, bounded=True)),
+    (f"7 0x10 0x2 0xffffffff 0x8 0x0 0x0 {_END}\n", "x86_64", CallSeen(ThreadCall.POLL, 16, 2)),
+    (f"7 0x10 0x2 0xffffffffffffffff 0x8 0x0 0x0 {_END}\n", "x86_64", CallSeen(ThreadCall.POLL, 16, 2)),
+    (f"73 0x10 0x1 0x7fff0000 0x0 0x0 0x0 {_END}\n", "aarch64", CallSeen(ThreadCall.POLL, 16, 1, bounded=True)),
+    (f"73 0x10 0x1 0x0 0x0 0x0 0x0 {_END}\n", "aarch64", CallSeen(ThreadCall.POLL, 16, 1)),
+    (f"202 0x20 0x89 0x0 0x7ffe 0x0 0x0 {_END}\n", "x86_64", CallSeen(ThreadCall.LOCK, 32, bounded=True)),
+    (f"202 0x20 0x189 0x0 0x0 0x0 0x0 {_END}\n", "x86_64", CallSeen(ThreadCall.LOCK, 32)),
+    (f"257 0xffffff9c 0x20 0x0 0x0 0x0 0x0 {_END}\n", "x86_64", CallSeen(ThreadCall.OPEN, 0xFFFFFF9C)),
+    (f"230 0x1 0x1 0x7ffe 0x0 0x0 0x0 {_END}\n", "x86_64", OTHER),
+    (f"7 0x10 0x1 0x1388 0x8 0x0 0x0 {_END}\n", "s390x", OTHER),
 )
 def test_a_line_says_what_its_thread_sleeps_in(line: str, machine: str, seen: CallSeen) -> None:
     assert parse_call(line.encode(), machine) == seen

@@ -1,7 +1,5 @@
 """Which accesses are informative, and their share of all accesses."""
 
-import pytest
-
 from stoker_api.node_caches.node_workload import EvidenceSource
 from stoker_sidecar.agent.observation.training.pod_training import (
     ACCESSES_A_SECOND,
@@ -14,6 +12,7 @@ from stoker_sidecar.agent.questions.reading.reading import ReaderBatch
 from stoker_sidecar.wire.access_protocol import AccessRow
 from stoker_tuning.training.accesses import AccessSampling, SamplingMethod
 from stoker_tuning.training.layout import CHUNK, DatasetLayout, FileFact, make_layout
+from tests.support.cases import cases
 
 OPEN, READ = AccessRow(1.0, 2, 0, 0, 7), AccessRow(1.5, 2, 4096, 100, 7)
 SMALL = make_layout([FileFact(2, "train/a.jpg", 1000)])
@@ -26,15 +25,13 @@ def batch(until: float = 2.0, **fields: float) -> ReaderBatch:
     return ReaderBatch(until - 1.0, until, rows=(OPEN, READ), **values)
 
 
-@pytest.mark.parametrize(
-    ("layout", "source", "lengths"),
-    [
-        (SMALL, EvidenceSource.FUSE, [0]),
-        (LARGE, EvidenceSource.FUSE, [100]),
-        (MODEL, EvidenceSource.FUSE, [100]),
-        (SMALL, EvidenceSource.FANOTIFY, [0]),
-        (MODEL, EvidenceSource.FANOTIFY, [0]),
-    ],
+@cases(
+    "layout, source, lengths",
+    (SMALL, EvidenceSource.FUSE, [0]),
+    (LARGE, EvidenceSource.FUSE, [100]),
+    (MODEL, EvidenceSource.FUSE, [100]),
+    (SMALL, EvidenceSource.FANOTIFY, [0]),
+    (MODEL, EvidenceSource.FANOTIFY, [0]),
 )
 def test_files_count_by_opens_and_chunks_and_models_by_reads(
     layout: DatasetLayout, source: EvidenceSource, lengths: list[int]
@@ -53,15 +50,13 @@ def sampling(kept: int, **fields: float) -> AccessSampling:
     return share.sampling(2.0)
 
 
-@pytest.mark.parametrize(
-    ("kept", "fields", "expected"),
-    [
-        (10, {}, AccessSampling()),
-        (10, {"share": 0.25, "files": 0.25}, AccessSampling(SamplingMethod.FILES, 0.25)),
-        (10, {"share": 0.25}, AccessSampling(SamplingMethod.TIME, 0.25, 1.0)),
-        (5, {}, AccessSampling(SamplingMethod.TIME, 0.5, 1.0)),
-        (0, {}, AccessSampling()),
-    ],
+@cases(
+    "kept, fields, expected",
+    (10, {}, AccessSampling()),
+    (10, {"share": 0.25, "files": 0.25}, AccessSampling(SamplingMethod.FILES, 0.25)),
+    (10, {"share": 0.25}, AccessSampling(SamplingMethod.TIME, 0.25, 1.0)),
+    (5, {}, AccessSampling(SamplingMethod.TIME, 0.5, 1.0)),
+    (0, {}, AccessSampling()),
 )
 def test_the_sample_is_said_as_it_is(kept: int, fields: dict[str, float], expected: AccessSampling) -> None:
     assert sampling(kept, **fields) == expected
