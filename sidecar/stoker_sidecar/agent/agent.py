@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stoker_api.datasets.endpoint import host_port
 from stoker_kube.api import Kube
-from stoker_kube.tracing.mount_spans import MountSpans
+from stoker_kube.tracing.spans import MountSpans
 from stoker_sidecar.agent.core.grants import NodeGrants
 from stoker_sidecar.agent.core.status import (
     node_hardware,

@@ -16,8 +16,7 @@ from stoker_api.log_lines import log_to_stderr
 from stoker_kube.api import Kube
 from stoker_kube.client import KubeClient
 from stoker_kube.errors import ConfigError
-from stoker_kube.tracing.mount_spans import MountSpans
-from stoker_kube.tracing.opening import open_tracing
+from stoker_kube.tracing.spans import MountSpans, open_tracing
 from stoker_sidecar.agent.agent import Agent, AgentPlaces
 from stoker_sidecar.agent.core.grants import NodeGrants
 from stoker_sidecar.agent.csi.driver import Driver

@@ -23,9 +23,9 @@ from stoker_operator.core.incremental.entries import IncrementalEntries, Increme
 from stoker_operator.core.incremental.node_state_cache import Moved, NodeStateCache
 from stoker_operator.core.incremental.placements import IncrementalPlacements, PlacementNews
 from stoker_operator.core.incremental.uses import IncrementalUses
+from stoker_operator.core.plans.giving_nodes import address_of
 from stoker_operator.core.plans.listing import NOT_ASKED, AskedListing
 from stoker_operator.core.plans.live_versions import pinned_by_jobs, queued_datasets
-from stoker_operator.core.plans.manifest_hosts import address_of
 from stoker_operator.core.plans.plan import DatasetPlan, frozen_uids, site_of
 from stoker_operator.core.views.cluster import ClusterView
 from stoker_operator.core.views.due_times import DueTimes
