@@ -23,9 +23,9 @@ from stoker_sidecar.agent.http.observation_metrics import (
     PeerCollector,
     PluginCollector,
 )
+from stoker_sidecar.agent.http.peers.file_response import UploadLimits
 from stoker_sidecar.agent.http.peers.peer_files import PeerFiles
 from stoker_sidecar.agent.http.peers.peer_server import PeerIdentity, PeerServer
-from stoker_sidecar.agent.http.peers.uploads import UploadLimits
 from stoker_sidecar.agent.http.server import FiguresPage, NodeHttp, NodePage, serve_http
 from stoker_sidecar.agent.http.tuning_http import TuningHttp
 from stoker_sidecar.agent.kube.credentials import CredentialReader

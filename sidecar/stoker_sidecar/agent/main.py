@@ -20,7 +20,7 @@ from stoker_kube.tracing.spans import MountSpans, open_tracing
 from stoker_sidecar.agent.agent import Agent, AgentPlaces
 from stoker_sidecar.agent.core.grants import NodeGrants
 from stoker_sidecar.agent.csi.driver import Driver
-from stoker_sidecar.agent.http.peers.uploads import UploadLimits
+from stoker_sidecar.agent.http.peers.file_response import UploadLimits
 from stoker_sidecar.agent.observation.observation import Observation
 from stoker_sidecar.agent.observation.workloads import OnReads
 from stoker_sidecar.agent.orders.node_orders import NodeOrders
@@ -41,7 +41,7 @@ from stoker_sidecar.volumes.node_volumes import NodeVolumes, VolumePaths, node_v
 from stoker_sidecar.volumes.report_volumes import ReportVolumes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders, OpenedFolders
 from stoker_sidecar.wire.config.disk_floor import DiskFloor
-from stoker_sidecar.wire.config.report_folders import REPORTS
+from stoker_sidecar.wire.config.folders import REPORTS
 from stoker_sidecar.wire.heartbeat import Heartbeat
 from stoker_sidecar.wire.reader_protocol import SOCKET as READER_SOCKET
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from stoker_api.log_lines import FORMAT as LOG_FORMAT
 from stoker_sidecar.wire.access_protocol import SOCKET, is_cpu_share
-from stoker_sidecar.wire.config.cache_folder import FolderSpec, parse_folders
-from stoker_sidecar.wire.config.report_folders import REPORTS
+from stoker_sidecar.wire.config.folders import REPORTS, FolderSpec, parse_folders
 from stoker_sidecar.wire.plugins_protocol import SOCKET as ASKER_SOCKET
 
 # The image's unprivileged user: owns the cache, and runs all processes with network access or FUSE requests.

@@ -192,3 +192,11 @@ def _hexadecimal(path: Path) -> int:
 def _decimal(path: Path) -> int:
     text = _text(path).strip()
     return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else 0
+
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def boot_id() -> str:
+    """Return the boot id: a UUID of 36 characters."""
+    return _BOOT_ID.read_text().strip()

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +13,6 @@ from typing import NamedTuple
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.threads import to_its_end
 from stoker_sidecar.tuning.core.grouping import CompiledChoice, FileGrouping, concerns_whole_versions
-from stoker_sidecar.tuning.core.pace import MOST_TURNS, Pace
 from stoker_sidecar.tuning.source import TuningChoice, TuningSource
 from stoker_sidecar.tuning.version_groups import VersionGroups, group_files
 from stoker_sidecar.version.layout import VersionPaths
@@ -21,6 +21,31 @@ from stoker_sidecar.volumes.synchronization import Changes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_sidecar.wire.fetcher_hints import Tune
 from stoker_tuning.rules.facts import Surroundings, SystemFacts
+
+_MOST = 4
+_SECONDS = 60.0
+# Separate limit for windows of trials, which take 10 s, so that trials do not delay changes of documents.
+MOST_TURNS = 8
+
+
+class Pace:
+    """Counts the changes of one Dataset. Times are seconds of any clock."""
+
+    def __init__(self, most: int = _MOST, seconds: float = _SECONDS) -> None:
+        self._most = most
+        self._seconds = seconds
+        self._changes: deque[float] = deque(maxlen=most)
+
+    def wait(self, now: float) -> float:
+        """Return the seconds until the next change is allowed; 0: now."""
+        if len(self._changes) < self._most:
+            return 0.0
+        return max(0.0, self._changes[0] + self._seconds - now)
+
+    def changed(self, now: float) -> None:
+        """Count a change."""
+        self._changes.append(now)
+
 
 log = logging.getLogger(__name__)
 # Cached groupings of one version. Phases alternate, and most lead to the same groups.

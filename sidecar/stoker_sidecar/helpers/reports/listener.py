@@ -9,8 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from stoker_sidecar.errors import ProtocolError
-from stoker_sidecar.helpers.reports.core.allowance import NodeAllowance
-from stoker_sidecar.helpers.reports.pod_socket import PodSocket, bind_socket
+from stoker_sidecar.helpers.reports.pod_socket import NodeAllowance, PodSocket, bind_socket
 from stoker_sidecar.wire.reports_protocol import MAX_LINE, MOST_HEARD, Heard, decode_listen, encode
 from stoker_tuning.reports.figures import ReportSummary
 

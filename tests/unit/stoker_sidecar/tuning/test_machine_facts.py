@@ -2,8 +2,8 @@
 
 import pytest
 
+from stoker_sidecar.agent.learning.tuning_subjects import StoreRates
 from stoker_sidecar.linux.hardware import Machine
-from stoker_sidecar.tuning.core.store_rates import StoreRates
 from stoker_sidecar.tuning.machine_facts import MachineFacts
 from stoker_tuning.rules.facts import SystemFacts
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_sidecar.tuning.core.pace import Pace
+from stoker_sidecar.tuning.tuner import Pace
 
 
 def test_the_first_changes_need_not_wait_and_the_next_waits_for_the_minute_to_pass() -> None:

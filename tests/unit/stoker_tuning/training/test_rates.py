@@ -2,7 +2,7 @@
 
 import pytest
 
-from stoker_tuning.training.rates import RateMeter
+from stoker_tuning.training.workload import RateMeter
 
 
 def meter(times: list[float], share: float = 1.0) -> RateMeter:

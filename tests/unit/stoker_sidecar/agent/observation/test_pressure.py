@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker_sidecar.agent.observation.pressure import pressure_support
+from stoker_sidecar.agent.observation.observation import pressure_support
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker_sidecar.helpers.reports.core.allowance import Allowance, NodeAllowance
-from stoker_sidecar.helpers.reports.pod_socket import LINES_AT_ONCE, PodSocket, bind_socket
+from stoker_sidecar.helpers.reports.pod_socket import LINES_AT_ONCE, Allowance, NodeAllowance, PodSocket, bind_socket
 
 
 def test_a_burst_is_taken_at_once_up_to_its_limit() -> None:

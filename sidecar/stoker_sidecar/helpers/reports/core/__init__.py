@@ -1,1 +1,0 @@
-"""Decisions of the report listener, without sockets and clocks."""
