@@ -135,11 +135,14 @@ class Agent:
         self._metrics = self._make_metrics()
         self._rules = self._make_rules()
         self._accounts = PodAccounts(places.accounts, plan, self._account_sources())
-        self._report = NodeReport(
-            driver,
-            plan,
-            volumes,
-            observation,
+        self._report = self._make_report(machine, confinement)
+
+    def _make_report(self, machine: Machine, confinement: str) -> NodeReport:
+        return NodeReport(
+            self._driver,
+            self._plan,
+            self._volumes,
+            self._observation,
             self._plugins,
             self._workloads,
             self._profiles,
@@ -147,7 +150,7 @@ class Agent:
             self._accounts,
             self._identity,
             machine,
-            host_port(places.address, places.peer_port) if places.address else "",
+            host_port(self._places.address, self._places.peer_port) if self._places.address else "",
             confinement,
         )
 
