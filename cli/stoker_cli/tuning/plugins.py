@@ -1,4 +1,4 @@
-"""Output of `stoker tuning plugins`: the installed plug-ins, their answers, and why one is left out."""
+"""Output of `stoker tuning plugins`: the plug-ins here or on nodes, their answers, and why one is left out."""
 
 import asyncio
 from collections.abc import Iterable, Iterator

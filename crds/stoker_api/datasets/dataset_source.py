@@ -1,4 +1,4 @@
-"""A Dataset's source, and the sidecars' credentials for the object store."""
+"""A Dataset's source, the rules of its URI, and the sidecars' credentials for the object store."""
 
 import re
 from enum import StrEnum

@@ -1,7 +1,7 @@
-"""A machine's hardware from /proc, /sys and /dev: memory, processors, GPUs, network speed, kinds of disks.
+"""A machine's hardware from /proc, /sys and /dev: memory, processors, GPUs, network speed, kinds of disks, boot id.
 
 The kernel shows these to every container; only network interfaces depend on the network namespace. Unreadable values
-are unknown (None), and nothing here raises.
+are unknown (None). Only ``boot_id`` raises.
 """
 
 import os
@@ -198,5 +198,5 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> str:
-    """Return the boot id: a UUID of 36 characters."""
+    """Return the kernel's boot id, which changes at each start: a UUID of 36 characters. Raises OSError."""
     return _BOOT_ID.read_text().strip()

@@ -1,4 +1,4 @@
-"""Starts one process with a given user and descriptors, bound to the keeper's lifetime."""
+"""Starts one process with a given user, descriptors and limits, bound to the keeper's lifetime."""
 
 import os
 import resource

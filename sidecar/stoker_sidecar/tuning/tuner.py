@@ -1,4 +1,4 @@
-"""Sends the knobs of files to the fetcher when the rules of a Dataset or the behavior of its readers change."""
+"""Sends the knobs of files to the fetcher when rules or readers change, at a limited number per minute."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Compiled conditions: tests of one fact each, also for whole groups of files."""
+"""Compiled conditions: tests of one fact each, also for groups of files, and their regular expressions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

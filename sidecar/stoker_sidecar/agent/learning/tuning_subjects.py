@@ -1,4 +1,4 @@
-"""Subjects of tuning on a node: its versions, each with the activity of the pods that mount it."""
+"""Subjects of tuning on a node: its versions, with the activity of their pods and the rates of their stores."""
 
 import time
 from collections import defaultdict

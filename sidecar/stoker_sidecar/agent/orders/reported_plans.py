@@ -1,4 +1,4 @@
-"""Turn the orders that pods report into plans by pod and Dataset, or into error messages. Pure."""
+"""Turn the orders that pods report into plans by pod and Dataset, once stable, or into error messages."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping

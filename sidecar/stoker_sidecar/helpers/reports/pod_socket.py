@@ -1,4 +1,4 @@
-"""The socket of one pod: datagrams of one line each, read at the pod's allowed rate."""
+"""The socket of one pod: datagrams of one line each, read at the allowed rates of pod and node."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The messages of two keepers that transfer a node's mounts. Pure: packets to values and back.
+"""The messages of two keepers that transfer a node's mounts. Packets to values and back, and their receipt.
 
 successor: hello{protocol, identity}
                     predecessor: wait (I am newer, with precedence) or coming (I am stopping my processes)

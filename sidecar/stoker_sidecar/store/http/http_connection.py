@@ -1,4 +1,4 @@
-"""An HTTP/1.1 connection on the event loop for consecutive exchanges, and the parser of its responses."""
+"""An HTTP/1.1 connection on the event loop for consecutive exchanges, and the parts of its responses."""
 
 import asyncio
 from collections.abc import AsyncIterator
