@@ -33,8 +33,8 @@ from stoker_sidecar.fetcher.peers.peer_client import PeerClient
 from stoker_sidecar.fetcher.peers.tls_peers import Waits, tls_peer_client
 from stoker_sidecar.version.manifest import Manifest
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
-from stoker_sidecar.wire.config.cache_folder import FolderSpec
 from stoker_sidecar.wire.config.disk_floor import NO_FLOOR
+from stoker_sidecar.wire.config.folders import FolderSpec
 from stoker_sidecar.wire.config.peer_tls import PeerTls
 from stoker_sidecar.wire.credentials import AmbientCredentials, Credentials
 from stoker_sidecar.wire.fetcher_protocol import Configure, Failed, InventoryQuery, Read, Reply

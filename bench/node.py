@@ -28,7 +28,7 @@ from stoker_sidecar.fuse.operations import XATTR_REQUESTS
 from stoker_sidecar.linux.mounts import mountinfo
 from stoker_sidecar.version.layout import CachePaths, VersionPaths
 from stoker_sidecar.version.listing import read_listing
-from stoker_sidecar.wire.config.report_folders import SOCKET_NAME
+from stoker_sidecar.wire.config.folders import SOCKET_NAME
 
 _SECRET = "keys"
 _START_SECONDS = 60.0

@@ -17,7 +17,7 @@ from bench.errors import BenchError
 from bench.measure import tree, wait_until
 from stoker_sidecar.linux.mounts import mountinfo
 from stoker_sidecar.linux.mounts.mount_calls import detach
-from stoker_sidecar.wire.config.report_folders import REPORTS
+from stoker_sidecar.wire.config.folders import REPORTS
 
 _START_SECONDS = 120.0  # imports take one CPU second, and 20 s if other work uses the cores
 _REPLY_SECONDS = 60.0

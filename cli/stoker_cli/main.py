@@ -26,10 +26,7 @@ from stoker_cli.pods.report import report
 from stoker_cli.pods.top import top
 from stoker_cli.pods.why_command import show_why
 from stoker_cli.profile.command import profile
-from stoker_cli.support.bundle_command import support_bundle
-from stoker_cli.support.completion_command import completion
-from stoker_cli.support.doctor_command import doctor
-from stoker_cli.support.validate_command import validate
+from stoker_cli.support.commands import completion, doctor, support_bundle, validate
 from stoker_cli.tuning.command import tuning
 
 

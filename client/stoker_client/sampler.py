@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sized
 from itertools import islice
 from typing import Any
 
-from stoker_client.internal.path_order import paths_of, warn_if_unsorted
+from stoker_client.internal.dataset_files import paths_of, warn_if_unsorted
 from stoker_client.internal.ranks import known_place, place_in_world
 
 _STATE_VERSION = 1

@@ -10,7 +10,7 @@ from fractions import Fraction
 from itertools import compress
 from typing import Any
 
-from stoker_client.internal.path_order import paths_of, warn_if_unsorted
+from stoker_client.internal.dataset_files import paths_of, warn_if_unsorted
 from stoker_client.internal.randomness import permutation
 from stoker_client.sampler import EpochSampler
 from stoker_client.warm_files import WarmFiles

@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from stoker_client.internal.mounted_files import mount_of
+from stoker_client.internal.dataset_files import mount_of
 
 _VARIABLE = "STOKER_REPORT_SOCKET"
 _MOST_BYTES = 4 * 1024**2

@@ -20,10 +20,9 @@ from stoker_api.log_lines import log_to_stderr
 from stoker_kube.api import Kube
 from stoker_kube.client import KubeClient
 from stoker_kube.errors import KubeError
-from stoker_kube.tracing.gate_spans import GateSpans
-from stoker_kube.tracing.opening import open_tracing
+from stoker_kube.tracing.spans import GateSpans, open_tracing
 from stoker_operator.core.classes.tuning import ClusterTuning
-from stoker_operator.core.peers.nearness import PeerSettings
+from stoker_operator.core.peers.peer_groups import PeerSettings
 from stoker_operator.errors import StokerOperatorError
 from stoker_operator.settings import Settings, read_settings
 

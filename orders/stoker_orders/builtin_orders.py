@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from stoker_orders.loading import Loading, rank_order
+from stoker_orders.loader_schedule import Loading, rank_order
 from stoker_orders.predictors.samplers import SamplerName
 from stoker_orders.sampling_plan import SamplingPlan
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from stoker_orders.job_order import EpochOrder, JobOrder, fitted
-from stoker_orders.loading import Loading
+from stoker_orders.loader_schedule import Loading
 from stoker_orders.place_search import AGREE, STRETCH, FoundPlace, PlaceSearch
 from stoker_orders.sample_map import SamplePiece
 

@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import replace
 
-from stoker_orders.loading import Loading
+from stoker_orders.loader_schedule import Loading
 from stoker_orders.predictors.interface import OrderQuestion
 from stoker_orders.predictors.interleave import NONE
 from stoker_orders.predictors.samplers import sampler_of

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from stoker_orders.job_order import EpochOrder, JobOrder, fitted
-from stoker_orders.loading import Loading, guessed_ranks
+from stoker_orders.loader_schedule import Loading, guessed_ranks
 from stoker_orders.predictors.interleave import NONE
 from stoker_orders.predictors.samplers import sampler_of
 from stoker_orders.sampling_plan import SamplingPlan

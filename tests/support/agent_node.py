@@ -12,7 +12,7 @@ from stoker_kube.api import Object
 from stoker_kube.resources import NODE_CACHES
 from stoker_sidecar.agent.main import build
 from stoker_sidecar.agent.settings import AgentSettings
-from stoker_sidecar.linux.boot import boot_id
+from stoker_sidecar.linux.hardware import boot_id
 from stoker_sidecar.version.layout import CachePaths
 from stoker_sidecar.wire.fetcher_protocol import Progress
 from tests.fakes.fetcher import GIB, FetcherForAgent

@@ -28,8 +28,8 @@ from stoker_sidecar.fetcher.sources.piece_sources import InProcess, PieceFetcher
 from stoker_sidecar.fetcher.space.cache_disk import space_of
 from stoker_sidecar.store.base import ObjectStore
 from stoker_sidecar.version.manifest import Manifest
-from stoker_sidecar.wire.config.cache_folder import FolderSpec
 from stoker_sidecar.wire.config.disk_floor import NO_FLOOR, DiskFloor, DiskSpace
+from stoker_sidecar.wire.config.folders import FolderSpec
 from stoker_sidecar.wire.credentials import AmbientCredentials, Credentials
 from stoker_sidecar.wire.fetcher_protocol import Configure, Read, ReadDone
 from tests.fakes.object_store import MemoryStore

@@ -11,7 +11,7 @@ import grpc
 from google.protobuf.message import Message
 
 from stoker_api.datasets.dataset import MountMode
-from stoker_kube.tracing.mount_spans import MountSpans
+from stoker_kube.tracing.spans import MountSpans
 from stoker_sidecar.agent.csi.driver import Driver, serve_driver
 from stoker_sidecar.linux.mounts import mountinfo, target_mounts
 from stoker_sidecar.linux.mounts.mount_calls import detach

@@ -8,9 +8,9 @@ from stoker_api.node_caches.node_dataset import NodeDataset
 from stoker_operator.core.incremental.dataset_decision import Decision, PlanFacts, decide_deletions, make_plan
 from stoker_operator.core.peers.peer_groups import PeerGroup
 from stoker_operator.core.placement.node_roles import Placement
+from stoker_operator.core.plans.giving_nodes import keeps_manifest_hosts, manifest_hosts
 from stoker_operator.core.plans.listing import NOT_ASKED, AskedListing
 from stoker_operator.core.plans.live_versions import pinned_by_jobs, queued_datasets
-from stoker_operator.core.plans.manifest_hosts import keeps_manifest_hosts, manifest_hosts
 from stoker_operator.core.plans.plan import (
     DatasetPlan,
     NodePlans,

@@ -18,11 +18,10 @@ from stoker_cli.access.pod_figures import WorkloadSource
 from stoker_cli.local.local_mounts import LocalMount, LocalMountPath, with_mount_options
 from stoker_cli.output import OUTPUT, console, print_json, refusals
 from stoker_cli.profile.live import is_of, live_profile, observe
-from stoker_cli.profile.picture import draw_profile, require_folder, require_plot
 from stoker_cli.profile.profiled_mounts import DataSource, ExistingMount, temporary_mount
 from stoker_cli.profile.result import Profile
 from stoker_cli.profile.runs import ProfileOptions, profile_command
-from stoker_cli.profile.view import profile_view
+from stoker_cli.profile.view import draw_profile, profile_view, require_folder, require_plot
 from stoker_tuning.profiling.epoch_split import ProfiledRun
 
 _COMMAND = f"{__name__}.command"  # in a click context's meta

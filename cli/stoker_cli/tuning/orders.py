@@ -15,7 +15,7 @@ from stoker_cli.output import OUTPUT, console, print_json, printable, refusals
 from stoker_cli.render import table
 from stoker_orders.builtin_orders import BuiltInOrder
 from stoker_orders.job_order import MOST_SAMPLES
-from stoker_orders.loading import Loading, rank_order
+from stoker_orders.loader_schedule import Loading, rank_order
 from stoker_orders.predictors.interface import OrderQuestion
 from stoker_orders.predictors.samplers import OF_A_PLUGIN, SamplerName
 from stoker_plugins.asking import ask

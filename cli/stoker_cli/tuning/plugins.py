@@ -1,6 +1,7 @@
-"""Output of `stoker tuning plugins`: the installed plug-ins, their answers, and why one is left out."""
+"""Output of `stoker tuning plugins`: the plug-ins here or on nodes, their answers, and why one is left out."""
 
 import asyncio
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,17 +9,18 @@ from typing import Any
 import click
 import yaml
 
+from stoker_api.node_caches.nodecache import NodeCache
+from stoker_api.node_caches.nodecache_status import NodeOrderPlugin, NodePlugin
 from stoker_cli.access.cluster import Target, connect
 from stoker_cli.errors import NOT_FOUND, CliError
 from stoker_cli.output import OUTPUT, console, print_json, printable, refusals
 from stoker_cli.render import table
-from stoker_cli.tuning import plugins_on_nodes
 from stoker_plugins.asking import ask
 from stoker_plugins.discovery import InstalledPlugin, PluginKind, installed_plugins
 from stoker_plugins.framework_question import FileHead, FrameworkQuestion
 from stoker_plugins.order_questions import LoadQuestion
 from stoker_plugins.questions import PluginQuestion
-from stoker_tuning.documents.plugin_documents import plugin_document
+from stoker_tuning.documents.assembly import plugin_document
 from stoker_tuning.documents.profile_models import TuningDocument
 from stoker_tuning.frameworks.answers import PluginAnswer, PluginRefusedError
 from stoker_tuning.frameworks.container_context import container_context
@@ -69,11 +71,11 @@ def plugins_command(target: Target, file: Path | None, pod: Path | None, nodes: 
 
 async def _show_nodes(target: Target, output: str) -> None:
     async with connect(target) as cluster:
-        found = list(plugins_on_nodes.plugins_on_nodes(await cluster.node_caches()))
+        found = list(plugins_on_nodes(await cluster.node_caches()))
     if output == "json":
         print_json([one.wire() for one in found])
     elif found:
-        console().print(table(plugins_on_nodes.COLUMNS, (one.words() for one in found)))
+        console().print(table(COLUMNS, (one.words() for one in found)))
     else:
         click.echo("No node has been asked for a plug-in yet (sidecar.plugins, sidecar.orderPlugins).", err=True)
 
@@ -142,3 +144,38 @@ def _read(file: Path, most: int) -> bytes:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise CliError(f"{printable(str(file))} cannot be read: {reason}", NOT_FOUND) from error
+
+
+COLUMNS = ("NODE", "KIND", "PLUGIN", "FROM", "RULES", "TEMPLATES", "WRONG")
+
+
+@dataclass(frozen=True)
+class PluginOnNode:
+    """A plug-in as one node has it."""
+
+    node: str
+    row: NodePlugin | NodeOrderPlugin
+
+    @property
+    def kind(self) -> str:
+        """What it is for."""
+        return "framework" if isinstance(self.row, NodePlugin) else "order"
+
+    def words(self) -> tuple[str, ...]:
+        """Return the cells of a line of the table."""
+        row = self.row
+        counts = (str(row.rules), str(row.templates)) if isinstance(row, NodePlugin) else ("", "")
+        words = (self.node, self.kind, row.name, row.package, *counts, row.message)
+        return tuple(printable(word) for word in words)
+
+    def wire(self) -> dict[str, object]:
+        """Return it as JSON."""
+        return {"node": self.node, "kind": self.kind, **self.row.wire()}
+
+
+def plugins_on_nodes(caches: Iterable[NodeCache]) -> Iterator[PluginOnNode]:
+    """Yield the plug-ins of each node: those of frameworks that were asked, then order plug-ins that may be."""
+    for cache in caches:
+        rows: tuple[NodePlugin | NodeOrderPlugin, ...] = (*cache.status.plugins, *cache.status.order_plugins)
+        for row in rows:
+            yield PluginOnNode(cache.metadata.name, row)

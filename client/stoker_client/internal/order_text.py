@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from stoker_client.internal.accelerate_order import seedable_order
+from stoker_client.internal.dataset_files import folder_of, mount_of
 from stoker_client.internal.guard import is_of_kind
-from stoker_client.internal.mounted_files import folder_of, mount_of
 
 _MOST = 512  # characters of the field in a report
 _SAMPLERS_OF_TORCH = "torch.utils.data"

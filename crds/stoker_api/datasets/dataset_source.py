@@ -1,12 +1,15 @@
-"""A Dataset's source, and the sidecars' credentials for the object store."""
+"""A Dataset's source, the rules of its URI, and the sidecars' credentials for the object store."""
 
+import re
 from enum import StrEnum
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, ConfigDict, Field
 
 from stoker_api.datasets.endpoint import ENDPOINT_HINT, ENDPOINT_PATTERN, REGION_PATTERN, checked_endpoint
 from stoker_api.meta import Model, Name, cel_rule
+from stoker_api.names import Reason
 
 _PATTERN = Annotated[str, Field(min_length=1, max_length=256)]
 _MOST_PATTERNS = 50
@@ -135,3 +138,29 @@ class DatasetSource(Source):
     def plain(self) -> Source:
         """Return the source as nodes see it."""
         return Source.model_construct(**{name: getattr(self, name) for name in Source.model_fields})
+
+
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+
+
+def source_problem(uri: str) -> tuple[Reason, str] | None:
+    """Return the reason and message if a source's URI is invalid, or None."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError as error:
+        return Reason.MALFORMED_URI, f"source.uri {uri} cannot be read: {error}"
+    if parts.scheme not in ("s3", "file"):
+        return (
+            Reason.UNSUPPORTED_SCHEME,
+            f"source.uri {uri} is not supported: write s3://bucket/prefix/ or file:///folder",
+        )
+    if parts.scheme == "s3" and not _BUCKET.fullmatch(parts.netloc):
+        return Reason.MALFORMED_URI, (
+            f"the bucket {parts.netloc!r} in source.uri must have 3 to 63 characters of a-z, 0-9, '.' and '-', "
+            "and begin and end with a letter or digit"
+        )
+    if parts.scheme == "file" and (parts.netloc or not parts.path.startswith("/")):
+        return Reason.MALFORMED_URI, f"source.uri {uri} must have three slashes: file:///folder"
+    if ".." in parts.path.split("/"):
+        return Reason.MALFORMED_URI, f"source.uri {uri} must not contain '..'"
+    return None

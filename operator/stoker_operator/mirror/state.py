@@ -15,7 +15,7 @@ from stoker_operator.core.classes.dataset_classes import InvalidClass
 from stoker_operator.core.classes.profiles import ProfileView
 from stoker_operator.core.classes.tuning import ClusterTuning
 from stoker_operator.core.kueue.kueue_objects import AdmissionCheckView, QueuedWorkload
-from stoker_operator.core.peers.nearness import PeerSettings
+from stoker_operator.core.peers.peer_groups import PeerSettings
 from stoker_operator.core.plans.admission import AdmissionMemory
 from stoker_operator.core.views.cluster import ClusterView, InvalidDataset, InvalidTrainingJob, NodeView, PodView
 from stoker_operator.mirror.identity import identity_of

@@ -8,7 +8,7 @@ from typing import Any, Final
 from stoker_api import names
 from stoker_kube.api import Kube
 from stoker_kube.events import EventRecorder
-from stoker_kube.tracing.gate_spans import GateSpans
+from stoker_kube.tracing.spans import GateSpans
 from stoker_operator.core.classes.profiles import ProfileView
 from stoker_operator.core.kueue.kueue_objects import queued_by
 from stoker_operator.core.origins.origin_policy import OriginPolicy

@@ -12,11 +12,11 @@ from typing import Any, Final
 from stoker_api.node_caches.workload_totals import WorkloadTotals, workload_totals
 from stoker_kube.api import Kube
 from stoker_kube.lease import LeaderElection
-from stoker_kube.tracing.gate_spans import GateSpans
+from stoker_kube.tracing.spans import GateSpans
 from stoker_operator import metrics
 from stoker_operator.core.classes.tuning import ClusterTuning
 from stoker_operator.core.origins.origin_policy import OriginPolicy
-from stoker_operator.core.peers.nearness import PeerSettings
+from stoker_operator.core.peers.peer_groups import PeerSettings
 from stoker_operator.core.views import installed_names
 from stoker_operator.errors import LeadershipLostError
 from stoker_operator.figures.service import FiguresService

@@ -14,7 +14,7 @@ from stoker_kube.api import Object
 from stoker_kube.errors import Conflict, Forbidden, Invalid, NotFound
 from stoker_kube.events import EventLevel, EventRecorder, ObjectRef
 from stoker_kube.resources import PODS
-from stoker_kube.tracing.gate_spans import GateSpans
+from stoker_kube.tracing.spans import GateSpans
 from stoker_operator import metrics
 from stoker_operator.core.fitting.pod_demand import held_from
 from stoker_operator.core.gating.gating import Gating

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stoker_api.datasets.endpoint import host_port
 from stoker_kube.api import Kube
-from stoker_kube.tracing.mount_spans import MountSpans
+from stoker_kube.tracing.spans import MountSpans
 from stoker_sidecar.agent.core.grants import NodeGrants
 from stoker_sidecar.agent.core.status import (
     node_hardware,
@@ -23,9 +23,9 @@ from stoker_sidecar.agent.http.observation_metrics import (
     PeerCollector,
     PluginCollector,
 )
+from stoker_sidecar.agent.http.peers.file_response import UploadLimits
 from stoker_sidecar.agent.http.peers.peer_files import PeerFiles
 from stoker_sidecar.agent.http.peers.peer_server import PeerIdentity, PeerServer
-from stoker_sidecar.agent.http.peers.uploads import UploadLimits
 from stoker_sidecar.agent.http.server import FiguresPage, NodeHttp, NodePage, serve_http
 from stoker_sidecar.agent.http.tuning_http import TuningHttp
 from stoker_sidecar.agent.kube.credentials import CredentialReader
@@ -135,11 +135,14 @@ class Agent:
         self._metrics = self._make_metrics()
         self._rules = self._make_rules()
         self._accounts = PodAccounts(places.accounts, plan, self._account_sources())
-        self._report = NodeReport(
-            driver,
-            plan,
-            volumes,
-            observation,
+        self._report = self._make_report(machine, confinement)
+
+    def _make_report(self, machine: Machine, confinement: str) -> NodeReport:
+        return NodeReport(
+            self._driver,
+            self._plan,
+            self._volumes,
+            self._observation,
             self._plugins,
             self._workloads,
             self._profiles,
@@ -147,7 +150,7 @@ class Agent:
             self._accounts,
             self._identity,
             machine,
-            host_port(places.address, places.peer_port) if places.address else "",
+            host_port(self._places.address, self._places.peer_port) if self._places.address else "",
             confinement,
         )
 

@@ -16,12 +16,11 @@ from stoker_api.log_lines import log_to_stderr
 from stoker_kube.api import Kube
 from stoker_kube.client import KubeClient
 from stoker_kube.errors import ConfigError
-from stoker_kube.tracing.mount_spans import MountSpans
-from stoker_kube.tracing.opening import open_tracing
+from stoker_kube.tracing.spans import MountSpans, open_tracing
 from stoker_sidecar.agent.agent import Agent, AgentPlaces
 from stoker_sidecar.agent.core.grants import NodeGrants
 from stoker_sidecar.agent.csi.driver import Driver
-from stoker_sidecar.agent.http.peers.uploads import UploadLimits
+from stoker_sidecar.agent.http.peers.file_response import UploadLimits
 from stoker_sidecar.agent.observation.observation import Observation
 from stoker_sidecar.agent.observation.workloads import OnReads
 from stoker_sidecar.agent.orders.node_orders import NodeOrders
@@ -42,7 +41,7 @@ from stoker_sidecar.volumes.node_volumes import NodeVolumes, VolumePaths, node_v
 from stoker_sidecar.volumes.report_volumes import ReportVolumes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders, OpenedFolders
 from stoker_sidecar.wire.config.disk_floor import DiskFloor
-from stoker_sidecar.wire.config.report_folders import REPORTS
+from stoker_sidecar.wire.config.folders import REPORTS
 from stoker_sidecar.wire.heartbeat import Heartbeat
 from stoker_sidecar.wire.reader_protocol import SOCKET as READER_SOCKET
 
@@ -66,21 +65,7 @@ def build(settings: AgentSettings, kube: Kube, spans: MountSpans | None = None) 
         confined=settings.confine == "Auto",
         opened=OpenedFolders(),
     )
-    volumes = node_volumes(
-        VolumePaths(
-            mount_table=settings.state_dir / "mounts.json",
-            mount_root=settings.mount_root,
-            metadata_root=settings.state_dir / "metadata",
-            keeper_socket=settings.run_dir / "keeper.sock",
-            pods=settings.kubelet_dir / "pods",
-        ),
-        plan,
-        folders,
-        plan.changes,
-        overlays_refused="" if settings.overlay == "Auto" else _OVERLAYS_OFF,
-        wait_seconds=settings.publish_wait,
-        floor=DiskFloor(settings.floor_bytes, settings.floor_inodes),
-    )
+    volumes = _volumes(settings, plan, folders)
     why = f"; {volumes.why_no_overlay}" if volumes.why_no_overlay else ""
     log.info("mount modes of this node: %s%s", ", ".join(volumes.modes), why)
     plugins = node_plugins(settings.run_dir, settings.plugins, settings.order_plugins, plan.changes)
@@ -101,23 +86,45 @@ def build(settings: AgentSettings, kube: Kube, spans: MountSpans | None = None) 
         ),
         link,
         orders,
-        AgentPlaces(
-            settings.pod_ip,
-            settings.http_port,
-            settings.peer_port,
-            settings.learning_port,
-            settings.run_dir,
-            settings.state_dir / "tuning-history.db",
-            settings.state_dir / "pod-accounts.json",
-            settings.namespace,
-            UploadLimits(settings.peer_uploads if settings.peers == "Auto" else 0, settings.peer_bytes_per_second),
-        ),
+        _places(settings),
         grants=NodeGrants(settings.ambient_namespaces, settings.host_folder_grants),
         observation=_observation(settings, plan, folders, volumes, plugins, reader, read_by(orders.take, spans)),
         plugins=plugins,
         confinement=describe(abi(), wanted=settings.confine == "Auto"),
         machine=read_machine(Path(folder.path) for folder in settings.cache_root),
         spans=spans,
+    )
+
+
+def _volumes(settings: AgentSettings, plan: NodePlan, folders: CacheFolders) -> NodeVolumes:
+    return node_volumes(
+        VolumePaths(
+            mount_table=settings.state_dir / "mounts.json",
+            mount_root=settings.mount_root,
+            metadata_root=settings.state_dir / "metadata",
+            keeper_socket=settings.run_dir / "keeper.sock",
+            pods=settings.kubelet_dir / "pods",
+        ),
+        plan,
+        folders,
+        plan.changes,
+        overlays_refused="" if settings.overlay == "Auto" else _OVERLAYS_OFF,
+        wait_seconds=settings.publish_wait,
+        floor=DiskFloor(settings.floor_bytes, settings.floor_inodes),
+    )
+
+
+def _places(settings: AgentSettings) -> AgentPlaces:
+    return AgentPlaces(
+        settings.pod_ip,
+        settings.http_port,
+        settings.peer_port,
+        settings.learning_port,
+        settings.run_dir,
+        settings.state_dir / "tuning-history.db",
+        settings.state_dir / "pod-accounts.json",
+        settings.namespace,
+        UploadLimits(settings.peer_uploads if settings.peers == "Auto" else 0, settings.peer_bytes_per_second),
     )
 
 

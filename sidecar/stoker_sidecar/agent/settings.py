@@ -8,8 +8,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from stoker_kube.access.service_account import ACCOUNT
 from stoker_sidecar.agent.core.grants import HostFolder, parse_host_folders
 from stoker_sidecar.wire.access_protocol import is_cpu_share
-from stoker_sidecar.wire.config.cache_folder import FolderSpec, parse_folders
 from stoker_sidecar.wire.config.disk_floor import FLOOR_BYTES, FLOOR_INODES, DiskFloor
+from stoker_sidecar.wire.config.folders import FolderSpec, parse_folders
 from stoker_sidecar.wire.config.settings import AbsolutePath, Bytes, FloorSetting, LogLevel, ProcessSettings, setting
 from stoker_tuning.frameworks.answers import parse_names
 

@@ -18,7 +18,7 @@ from stoker_sidecar.linux.cpu_sets import CpuChoice, choose_cpus, cpus_near, par
 from stoker_sidecar.linux.sandbox.confinement import Confinement
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.threads import in_thread
-from stoker_sidecar.wire.config.cache_folder import FolderSpec
+from stoker_sidecar.wire.config.folders import FolderSpec
 
 _log = logging.getLogger("stoker.fetcher")
 AUTO, ALL = "Auto", "All"

@@ -8,9 +8,9 @@ from pydantic import AfterValidator, BeforeValidator
 
 from stoker_sidecar.fetcher.confinement import checked_cpus
 from stoker_sidecar.fetcher.download.core.reader_patience import PATIENCE
-from stoker_sidecar.store.core.addresses import parse_networks
-from stoker_sidecar.wire.config.cache_folder import FolderSpec
+from stoker_sidecar.store.core.location import parse_networks
 from stoker_sidecar.wire.config.disk_floor import FLOOR_BYTES, FLOOR_INODES, DiskFloor
+from stoker_sidecar.wire.config.folders import FolderSpec
 from stoker_sidecar.wire.config.settings import (
     Bytes,
     FloorSetting,

@@ -22,9 +22,9 @@ from pathlib import Path
 
 from stoker_api.log_lines import log_to_stderr
 from stoker_sidecar.errors import TakeoverFailed
-from stoker_sidecar.keeper.open_files import raise_open_files
 from stoker_sidecar.keeper.takeover import messages
 from stoker_sidecar.linux import packets
+from stoker_sidecar.linux.spawn import raise_open_files
 
 _log = logging.getLogger("stoker.holder")
 # Seconds without a keeper after which readers get an error. A successor starts in five to ten. Readers may be in a

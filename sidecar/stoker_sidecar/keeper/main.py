@@ -12,9 +12,9 @@ from stoker_api.log_lines import log_to_stderr
 from stoker_sidecar.errors import SidecarError
 from stoker_sidecar.keeper.children import Reaper
 from stoker_sidecar.keeper.lifecycle import KeeperLifecycle
-from stoker_sidecar.keeper.open_files import raise_open_files
 from stoker_sidecar.keeper.settings import KeeperSettings, parse
 from stoker_sidecar.linux.libc import adopt_orphans
+from stoker_sidecar.linux.spawn import raise_open_files
 
 _log = logging.getLogger("stoker.keeper")
 # For the owner and root: pods see only bound folders, and other users of the node have no access.

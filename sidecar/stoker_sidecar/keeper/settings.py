@@ -11,8 +11,7 @@ from pathlib import Path
 
 from stoker_api.log_lines import FORMAT as LOG_FORMAT
 from stoker_sidecar.wire.access_protocol import SOCKET, is_cpu_share
-from stoker_sidecar.wire.config.cache_folder import FolderSpec, parse_folders
-from stoker_sidecar.wire.config.report_folders import REPORTS
+from stoker_sidecar.wire.config.folders import REPORTS, FolderSpec, parse_folders
 from stoker_sidecar.wire.plugins_protocol import SOCKET as ASKER_SOCKET
 
 # The image's unprivileged user: owns the cache, and runs all processes with network access or FUSE requests.
@@ -122,30 +121,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> K
     """Parse the command line, then the environment, then defaults. Exit with a sentence on an invalid setting."""
     parser = _parser(environment)
     options = parser.parse_args(argv)
-    if options.on_exit not in ("unmount", "keep"):
-        parser.error(f"--on-exit {options.on_exit!r} must be unmount or keep")
-    if options.allow_other not in ("yes", ""):
-        parser.error(f"--allow-other {options.allow_other!r} must be yes or empty")
-    if options.confine not in ("Auto", "Off"):
-        parser.error(f"--confine {options.confine!r} must be Auto or Off")
-    if options.reports not in ("On", "Off"):
-        parser.error(f"--reports {options.reports!r} must be On or Off")
-    if options.reports == "On" and not options.state_dir and not options.reports_root:
-        parser.error("--reports On needs a --state-dir, or a --reports-root: the pods' folders are in it")
-    if options.observe not in ("Auto", "Off"):
-        parser.error(f"--observe {options.observe!r} must be Auto or Off")
-    if not is_cpu_share(options.observer_cpu):
-        parser.error(f"--observer-cpu {options.observer_cpu!r} must be between 0.0001 and 1, such as 0.01")
-    if not options.http_port.isdecimal():
-        parser.error(f"--http-port {options.http_port!r} must be a port such as 8081")
-    if options.run_as and not options.run_as.isdecimal():
-        parser.error(f"--run-as {options.run_as!r} must be a user id such as {_UNPRIVILEGED}")
-    if options.plugins_run_as and not options.plugins_run_as.isdecimal():
-        parser.error(f"--plugins-run-as {options.plugins_run_as!r} must be a user id such as {_ASKER}")
-    if options.log_level.lower() not in _LOG_LEVELS:
-        parser.error(f"--log-level {options.log_level!r} must be one of {', '.join(_LOG_LEVELS)}")
-    if environment.get(LOG_FORMAT, "text") not in ("text", "json"):
-        parser.error(f"{LOG_FORMAT} is {environment[LOG_FORMAT]!r}: it must be text or json")
+    _check(parser, options, environment)
     try:
         cache = parse_folders(options.cache_root)
     except ValueError as error:
@@ -174,6 +150,34 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> K
         agent_command=tuple(agent + options.agent_arguments) if agent else (),
         fetcher_command=tuple(shlex.split(options.fetcher_command)),
     )
+
+
+def _check(parser: argparse.ArgumentParser, options: argparse.Namespace, environment: Mapping[str, str]) -> None:
+    """Exit with a sentence on an invalid setting."""
+    if options.on_exit not in ("unmount", "keep"):
+        parser.error(f"--on-exit {options.on_exit!r} must be unmount or keep")
+    if options.allow_other not in ("yes", ""):
+        parser.error(f"--allow-other {options.allow_other!r} must be yes or empty")
+    if options.confine not in ("Auto", "Off"):
+        parser.error(f"--confine {options.confine!r} must be Auto or Off")
+    if options.reports not in ("On", "Off"):
+        parser.error(f"--reports {options.reports!r} must be On or Off")
+    if options.reports == "On" and not options.state_dir and not options.reports_root:
+        parser.error("--reports On needs a --state-dir, or a --reports-root: the pods' folders are in it")
+    if options.observe not in ("Auto", "Off"):
+        parser.error(f"--observe {options.observe!r} must be Auto or Off")
+    if not is_cpu_share(options.observer_cpu):
+        parser.error(f"--observer-cpu {options.observer_cpu!r} must be between 0.0001 and 1, such as 0.01")
+    if not options.http_port.isdecimal():
+        parser.error(f"--http-port {options.http_port!r} must be a port such as 8081")
+    if options.run_as and not options.run_as.isdecimal():
+        parser.error(f"--run-as {options.run_as!r} must be a user id such as {_UNPRIVILEGED}")
+    if options.plugins_run_as and not options.plugins_run_as.isdecimal():
+        parser.error(f"--plugins-run-as {options.plugins_run_as!r} must be a user id such as {_ASKER}")
+    if options.log_level.lower() not in _LOG_LEVELS:
+        parser.error(f"--log-level {options.log_level!r} must be one of {', '.join(_LOG_LEVELS)}")
+    if environment.get(LOG_FORMAT, "text") not in ("text", "json"):
+        parser.error(f"{LOG_FORMAT} is {environment[LOG_FORMAT]!r}: it must be text or json")
 
 
 def _reports_root(options: argparse.Namespace) -> Path:

@@ -1,7 +1,7 @@
-"""A machine's hardware from /proc, /sys and /dev: memory, processors, GPUs, network speed, kinds of disks.
+"""A machine's hardware from /proc, /sys and /dev: memory, processors, GPUs, network speed, kinds of disks, boot id.
 
 The kernel shows these to every container; only network interfaces depend on the network namespace. Unreadable values
-are unknown (None), and nothing here raises.
+are unknown (None). Only ``boot_id`` raises.
 """
 
 import os
@@ -192,3 +192,11 @@ def _hexadecimal(path: Path) -> int:
 def _decimal(path: Path) -> int:
     text = _text(path).strip()
     return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else 0
+
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def boot_id() -> str:
+    """Return the kernel's boot id, which changes at each start: a UUID of 36 characters. Raises OSError."""
+    return _BOOT_ID.read_text().strip()

@@ -1,9 +1,11 @@
-"""Starts one process with a given user and descriptors, bound to the keeper's lifetime."""
+"""Starts one process with a given user, descriptors and limits, bound to the keeper's lifetime."""
 
 import os
+import resource
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from stoker_sidecar.linux import libc
@@ -75,3 +77,16 @@ def end(pid: int | None, number: signal.Signals) -> None:
             os.kill(pid, number)
         except ProcessLookupError:
             return
+
+
+# Enough for all connections and files of one process. Some programs iterate over all numbers below the limit.
+_MOST = 65_536
+
+
+def raise_open_files() -> None:
+    """Raise the soft limit to the hard one, up to 65,536. Container runtimes start processes with 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -13,7 +13,7 @@ from urllib.request import getproxies, proxy_bypass
 import certifi
 
 from stoker_sidecar.errors import InvalidCredentials
-from stoker_sidecar.store.core.addresses import check_addresses, parse_networks
+from stoker_sidecar.store.core.location import check_addresses, parse_networks
 from stoker_sidecar.wire.credentials import Credentials
 
 USER_AGENT = "stoker"

@@ -9,8 +9,7 @@ from stoker_sidecar.store.base import ObjectStore, Retry
 from stoker_sidecar.store.buckets.s3 import S3Store
 from stoker_sidecar.store.connection import ConnectionSettings
 from stoker_sidecar.store.core.location import S3Location, parse_location
-from stoker_sidecar.store.core.source_denials import SourceDenials
-from stoker_sidecar.store.core.source_refusal import SourceRefusal
+from stoker_sidecar.store.core.source_refusal import SourceDenials, SourceRefusal
 from stoker_sidecar.store.folders.local import LocalStore, allowed_roots
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.wire.credentials import Credentials, FolderGrant

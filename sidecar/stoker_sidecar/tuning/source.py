@@ -1,6 +1,7 @@
-"""The source of a Dataset's rules: TuningProfiles on a node, a file for ``stoker mount``."""
+"""The source of a Dataset's rules: TuningProfiles on a node, a file for ``stoker mount``, else the built-in rules."""
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Protocol
 
 from stoker_tuning.rules.spec import RuleSpec
@@ -44,3 +45,19 @@ class TuningSource(Protocol):
         It raises nothing. An unknown Dataset gets the built-in rules. After an error, a Tuner leaves the knobs of that
         Dataset unchanged.
         """
+
+
+class BuiltInRules:
+    """A TuningSource that chooses the built-in rules for every Dataset."""
+
+    def choice(self, dataset_uid: str) -> TuningChoice:
+        """Return the same choice for each Dataset."""
+        return _built_in()
+
+
+@cache
+def _built_in() -> TuningChoice:
+    """Read the documents. Their reader takes 2 MB, so import it only on nodes with something to fetch."""
+    from stoker_tuning.documents.assembly import builtin_rules
+
+    return TuningChoice(tuple(builtin_rules()))

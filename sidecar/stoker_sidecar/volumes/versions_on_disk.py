@@ -11,8 +11,8 @@ from typing import ParamSpec, TypeVar
 
 from stoker_sidecar.errors import CacheDiskFailed
 from stoker_sidecar.linux.beneath import open_file_beneath
-from stoker_sidecar.linux.boot import boot_id
 from stoker_sidecar.linux.files import is_there
+from stoker_sidecar.linux.hardware import boot_id
 from stoker_sidecar.linux.libc import give_back_memory
 from stoker_sidecar.linux.sandbox.confinement import Confinement
 from stoker_sidecar.linux.sandbox.landlock import TcpAccess, abi, shortcoming

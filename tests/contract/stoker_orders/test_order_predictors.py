@@ -12,7 +12,7 @@ import pytest
 
 from stoker_orders.builtin_orders import BuiltInOrder
 from stoker_orders.job_order import JobOrder
-from stoker_orders.loading import Loading, rank_order
+from stoker_orders.loader_schedule import Loading, rank_order
 from stoker_orders.predictors.interface import OrderQuestion
 from stoker_orders.predictors.samplers import SamplerName, sampler_named, sampler_of
 from stoker_orders.sample_map import FileMap

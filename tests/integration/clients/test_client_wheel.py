@@ -18,7 +18,7 @@ import pytest
 from stoker_client import GlobalShuffleSampler, GroupShuffleSampler
 from stoker_client.sampler import EpochSampler
 from stoker_orders.job_order import JobOrder
-from stoker_orders.loading import rank_order
+from stoker_orders.loader_schedule import rank_order
 from stoker_orders.sample_map import FileMap
 from stoker_sidecar.agent.orders.reported_plans import ReportedOrder, parse_reported_sampling, plan_of
 from stoker_sidecar.helpers.reports.listener import ReportListener

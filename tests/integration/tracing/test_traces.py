@@ -8,10 +8,7 @@ import pytest
 
 from stoker_api import names
 from stoker_api.node_caches.node_workload import EvidenceSource
-from stoker_kube.tracing.gate_spans import GateSpans
-from stoker_kube.tracing.mount_spans import MountSpans
-from stoker_kube.tracing.opening import open_tracing
-from stoker_kube.tracing.spans import PodSpan, SpanSink
+from stoker_kube.tracing.spans import GateSpans, MountSpans, PodSpan, SpanSink, open_tracing
 from stoker_sidecar.agent.csi.pb import csi_pb2
 from stoker_sidecar.agent.main import read_by
 from stoker_sidecar.agent.observation.workloads import ignore_reads

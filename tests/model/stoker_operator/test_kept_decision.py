@@ -23,7 +23,7 @@ from stoker_operator.core.classes.tuning import ClusterTuning
 from stoker_operator.core.incremental.dataset_decision import Decision
 from stoker_operator.core.incremental.decision import AskedAnew, IncrementalDecision
 from stoker_operator.core.origins.origin_ledger import NO_SHARES, OriginShares
-from stoker_operator.core.peers.nearness import PeerSettings
+from stoker_operator.core.peers.peer_groups import PeerSettings
 from stoker_operator.core.plans.listing import new_id
 from stoker_operator.core.plans.plan import DatasetPlan
 from stoker_operator.core.views.cluster import ClusterView, InvalidDataset, NodeView, PodView, Taint

@@ -7,7 +7,7 @@ import pytest
 from stoker_api import names
 from stoker_api.datasets.dataset import Dataset
 from stoker_api.node_caches.nodecache import NodeCache
-from stoker_cli.pods.failing_reads import named_datasets, sentences
+from stoker_cli.pods.why_command import named_datasets, sentences
 from tests.support.cases import cases
 from tests.unit.stoker_cli.builders import node_cache
 

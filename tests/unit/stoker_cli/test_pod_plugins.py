@@ -5,7 +5,7 @@ from stoker_api.node_caches.node_workload import NodeWorkload
 from stoker_api.node_caches.nodecache import NodeCache
 from stoker_api.node_caches.nodecache_status import NodeCacheStatus, NodePlugin
 from stoker_cli.tuning.pod_rules import rules_in_use
-from stoker_tuning.documents.plugin_documents import plugin_document
+from stoker_tuning.documents.assembly import plugin_document
 from stoker_tuning.frameworks.answers import PluginAnswer
 from stoker_tuning.vocabulary import RuleLayer
 

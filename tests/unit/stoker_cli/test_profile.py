@@ -15,11 +15,10 @@ from stoker_cli.main import main
 from stoker_cli.output import console
 from stoker_cli.profile import command as command
 from stoker_cli.profile import live as profile_live
-from stoker_cli.profile.picture import draw_profile
 from stoker_cli.profile.profiled_command import ProfiledCommand, filled
 from stoker_cli.profile.profiled_mounts import ExistingMount, fetch_rate, read_through
 from stoker_cli.profile.result import Profile
-from stoker_cli.profile.view import profile_view
+from stoker_cli.profile.view import draw_profile, profile_view
 from stoker_tuning.profiling.epoch_split import EpochSplit, ProfiledRun, RunFigures
 from stoker_tuning.profiling.predictions import InputPipeline
 from tests.support.cases import cases

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from stoker_cli.main import main
-from stoker_orders.loading import Loading, rank_order
+from stoker_orders.loader_schedule import Loading, rank_order
 from stoker_orders.predictors.samplers import SAMPLERS, SamplerName
 from tests.support.asked_plugins import install_example, write_order_plugin
 from tests.support.cases import cases

@@ -13,7 +13,7 @@ from stoker_client import GlobalShuffleSampler, GroupShuffleSampler, TrainingRep
 from stoker_client.internal.order_text import order_text, sampler_of
 from stoker_client.internal.report_socket import ReportSocket
 from stoker_orders.job_order import JobOrder
-from stoker_orders.loading import Loading, rank_order
+from stoker_orders.loader_schedule import Loading, rank_order
 from stoker_orders.sample_map import FileMap
 from stoker_orders.sampling_plan import SampleFiles, SampleLayout
 from stoker_sidecar.agent.orders.reported_plans import ReportedOrder, parse_reported_sampling, plan_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stoker_client import GlobalShuffleSampler, GroupShuffleSampler, WarmFirstSampler
-from stoker_client.internal.path_order import unsorted_pair
+from stoker_client.internal.dataset_files import unsorted_pair
 from stoker_client.sampler import EpochSampler
 from tests.support.cases import cases
 

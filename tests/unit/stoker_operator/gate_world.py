@@ -5,7 +5,7 @@ from typing import Any
 
 from stoker_api import names
 from stoker_kube.resources import PODS
-from stoker_kube.tracing.gate_spans import GateSpans
+from stoker_kube.tracing.spans import GateSpans
 from stoker_operator.core.views.cluster import parse_pod
 from stoker_operator.reconcilers.pod_gate import PodGate
 from tests.unit.stoker_operator.builders import sidecar_pod

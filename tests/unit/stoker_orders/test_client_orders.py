@@ -11,7 +11,7 @@ from stoker_client import GlobalShuffleSampler, GroupShuffleSampler, QualityRati
 from stoker_client.sampler import EpochSampler
 from stoker_orders.following import OrderFollower, OrderState, ReadSample
 from stoker_orders.job_order import JobOrder
-from stoker_orders.loading import rank_order
+from stoker_orders.loader_schedule import rank_order
 from stoker_orders.predictors.client_orders import permutation
 from stoker_orders.predictors.samplers import SAMPLERS, SamplerName
 from stoker_orders.sample_map import FileMap

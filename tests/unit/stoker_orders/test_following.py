@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stoker_orders.following import OrderFollower, OrderState, ReadSample
 from stoker_orders.job_order import JobOrder
-from stoker_orders.loading import Loading
+from stoker_orders.loader_schedule import Loading
 from stoker_orders.predictors.samplers import SamplerName
 from stoker_orders.sample_map import FileMap, ListedFile, RecordMap
 from stoker_orders.sampling_plan import SamplingPlan

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_orders.loading import guessed_ranks
+from stoker_orders.loader_schedule import guessed_ranks
 from stoker_orders.place_search import epochs_to_try, most_tried
 from stoker_orders.predictors.samplers import PluginSampler, SamplerName
 from stoker_orders.sampling_plan import SamplingPlan

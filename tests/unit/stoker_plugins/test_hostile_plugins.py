@@ -10,7 +10,7 @@ import pytest
 from stoker_plugins.asking import ask
 from stoker_plugins.discovery import InstalledPlugin, installed_plugins
 from stoker_plugins.framework_question import FileHead, FrameworkQuestion
-from stoker_tuning.documents.plugin_documents import plugin_document
+from stoker_tuning.documents.assembly import plugin_document
 from stoker_tuning.frameworks.answers import MOST_PLUGINS, PluginAnswer, PluginRefusedError
 from tests.support.cases import cases
 

@@ -3,6 +3,7 @@
 A definition hides the built-in one of the same name.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -21,6 +22,7 @@ from stoker_tuning.documents.reading import read_document
 from stoker_tuning.documents.rule_models import TuningRule
 from stoker_tuning.documents.tree import Path, Tree
 from stoker_tuning.documents.values import MOST_REGEX_SIZE, TOO_MANY_PATTERNS, regex_size
+from stoker_tuning.frameworks.answers import PluginAnswer, PluginRefusedError
 from stoker_tuning.recommend.knobs import knob_names
 from stoker_tuning.rules.spec import ActionSpec, ConditionSpec, KnobValue, RuleOrigin, RuleSpec
 from stoker_tuning.vocabulary import (
@@ -236,3 +238,23 @@ def _regex_size(rule: RuleSpec) -> int:
     """Return the total size of a rule's regular expressions."""
     patterns = [str(each.value) for each in rule.conditions if each.operator is ConditionOperator.MATCHES]
     return sum(map(regex_size, patterns))
+
+
+def plugin_document(answer: PluginAnswer) -> TuningDocument:
+    """Make a plug-in's rules and templates a document; its rules count for workloads of its framework alone.
+
+    Raises PluginRefusedError with a sentence where they are not what documents may say.
+    """
+    source = {
+        "apiVersion": "stoker.dev/v1alpha1",
+        "kind": "TuningProfile",
+        "metadata": {"name": f"plugin-{answer.name.replace('_', '-').replace('.', '-')}"},
+        "spec": {"frameworks": [{"name": answer.name, "rules": answer.rules}], "templates": answer.templates},
+    }
+    try:
+        document, tree = read_document(json.dumps(source))
+        check_document(document, tree)
+    except DocumentError as error:
+        first = error.problems[0]
+        raise PluginRefusedError(f"its rules or templates are refused: {first.path}: {first.message}") from None
+    return document

@@ -13,9 +13,9 @@ from stoker_tuning.documents.builtin_documents import builtin_documents
 from stoker_tuning.documents.values import format_size
 from stoker_tuning.recommend.knobs import KNOB_BY_NAME, KNOBS, TURNED_KNOBS, Knob, KnobKind
 from stoker_tuning.recommend.named_sets import DEFAULTS, NAMED_SETS, PHASES, SLOW_TRAINING
+from stoker_tuning.rules.conditions import MOST_MEMORY
 from stoker_tuning.rules.globs import MOST_PATTERN
 from stoker_tuning.rules.properties import OPERATORS, PROPERTIES, ValueKind
-from stoker_tuning.rules.regexes import MOST_MEMORY
 from stoker_tuning.vocabulary import ActionType
 
 _MODELS: tuple[type[BaseModel], ...] = (

@@ -9,9 +9,9 @@ from pydantic_core import PydanticCustomError
 
 from stoker_tuning.documents.errors import quoted, suggestion
 from stoker_tuning.recommend.knobs import Knob, KnobKind
+from stoker_tuning.rules.conditions import Regex
 from stoker_tuning.rules.globs import PatternError, parse_glob
 from stoker_tuning.rules.properties import FactProperty, ValueKind
-from stoker_tuning.rules.regexes import Regex
 from stoker_tuning.rules.spec import KnobValue, Scalar
 from stoker_tuning.vocabulary import ConditionOperator
 

@@ -7,11 +7,38 @@ decides when the evidence is sufficient.
 import math
 import random
 from collections.abc import Sequence
-from statistics import median
+from dataclasses import dataclass
+from statistics import fmean, median
 
-from stoker_tuning.learning.changes import Change, ChangeOutcome, ChangeVerdict
-from stoker_tuning.learning.windows import FigureWindow, control_figures, figures
+from stoker_tuning.learning.changes import Change, ChangeOutcome, ChangeVerdict, WindowFigures
 from stoker_tuning.rules.spec import KnobValue
+
+
+@dataclass(frozen=True, slots=True)
+class FigureWindow:
+    """The rate of a workload in one window, in which a knob did not change.
+
+    ``stall``: share of its time, or None without a measurement. ``control``: items per second of a workload without a
+    change in the same window, or None.
+    """
+
+    items_per_second: float
+    stall: float | None = None
+    control: float | None = None
+
+
+def figures(windows: Sequence[FigureWindow]) -> WindowFigures:
+    """Return the means over windows."""
+    stalls = [window.stall for window in windows if window.stall is not None]
+    rate = fmean(window.items_per_second for window in windows) if windows else 0.0
+    return WindowFigures(len(windows), rate, fmean(stalls) if stalls else None)
+
+
+def control_figures(windows: Sequence[FigureWindow]) -> WindowFigures | None:
+    """Return the means of the control; None if any window has no control."""
+    controls = [window.control for window in windows if window.control is not None]
+    return WindowFigures(len(controls), fmean(controls)) if controls and len(controls) == len(windows) else None
+
 
 # Error probabilities: a neutral change is judged to help, or to hurt. A wrong "hurt" costs a chance, no throughput.
 HELPED_ERROR, HURT_ERROR = 0.05, 0.1

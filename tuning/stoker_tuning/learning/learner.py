@@ -8,9 +8,8 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from stoker_tuning.learning.changes import Change, ChangeOutcome, ChangeVerdict
-from stoker_tuning.learning.experiment import Experiment
+from stoker_tuning.learning.experiment import Experiment, FigureWindow
 from stoker_tuning.learning.success import SuccessRates, rate_key
-from stoker_tuning.learning.windows import FigureWindow
 from stoker_tuning.rules.spec import KnobValue
 
 MOST_TRIALS, MOST_REMEMBERED = 64, 1024

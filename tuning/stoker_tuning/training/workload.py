@@ -1,8 +1,10 @@
 """One workload on one version: takes its observations, and describes its behavior at any time."""
 
+import itertools
 from collections import OrderedDict, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 
 from stoker_tuning.training.accesses import (
     ITEMS,
@@ -19,10 +21,58 @@ from stoker_tuning.training.layout import DatasetLayout
 from stoker_tuning.training.model_reads import ModelFileHistory, ModelReads
 from stoker_tuning.training.patterns import WINDOW, PatternJudgement, Touch, judge
 from stoker_tuning.training.phases import Evidence, PhaseState, advance, beside_others
-from stoker_tuning.training.rates import RateMeter, Rates
 from stoker_tuning.training.split_names import SplitSource
 from stoker_tuning.training.unit_set import UnitSet
 from stoker_tuning.vocabulary import AccessPattern, AccessSource, ModelFileKind, Split
+
+_KEPT_TIMES = 512  # times
+_GAP = 4.0  # medians: a longer pause separates two batches
+_SHORTEST = 0.005  # seconds: a shorter gap is no pause, for any median
+_FEWEST_BATCHES = 3
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Items per second, seconds between batches, items per batch (both 0: reads come without batches), longest gap."""
+
+    items_per_second: float
+    batch_seconds: float
+    batch_items: int
+    longest_gap: float
+
+
+@dataclass
+class RateMeter:
+    """The times of the last 512 items; ``share``: the observed share of the items."""
+
+    share: float = 1.0
+    _times: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT_TIMES))
+
+    def item(self, seconds: float) -> None:
+        """Note a read of an item."""
+        self._times.append(seconds)
+
+    def at(self, now: float) -> Rates:
+        """Return the present rates: a pause lowers them."""
+        times = list(self._times)
+        if len(times) < 2:
+            return Rates(0.0, 0.0, 0, 0.0)
+        gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+        elapsed = max(now, times[-1]) - times[0]
+        rate = (len(times) - 1) / elapsed / self.share if elapsed > 0 else 0.0
+        return Rates(rate, *_batches(times, gaps), max(gaps))
+
+
+def _batches(times: Sequence[float], gaps: Sequence[float]) -> tuple[float, int]:
+    """Return the seconds between batches and the items per batch, by pauses; zeros without batches."""
+    limit = max(_SHORTEST, _GAP * median(gaps))
+    starts = [index + 1 for index, gap in enumerate(gaps) if gap > limit]
+    if len(starts) <= _FEWEST_BATCHES:
+        return 0.0, 0
+    between = [times[later] - times[earlier] for earlier, later in itertools.pairwise(starts)]
+    items = [later - earlier for earlier, later in itertools.pairwise(starts)]
+    return median(between), round(median(items))
+
 
 _KEPT = 256  # readers, the most recent ones
 

@@ -7,8 +7,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from stoker_cli.dashboard.cluster.bounded_server import trust
-from stoker_cli.dashboard.cluster.identity import user_of
-from stoker_cli.dashboard.cluster.sign_in import COOKIE, SIGN_IN, SignInHandlers
+from stoker_cli.dashboard.cluster.sign_in import COOKIE, SIGN_IN, SignInHandlers, user_of
 from stoker_cli.dashboard.cluster.user_sessions import UserSession, UserSessions
 from stoker_cli.dashboard.core.request_checks import SAFE_METHODS
 from stoker_cli.dashboard.server.app import STATIC_ROUTE

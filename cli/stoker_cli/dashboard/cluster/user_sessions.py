@@ -1,4 +1,4 @@
-"""Signed-in users, in memory. A browser has a random identifier, and never gets its token back."""
+"""Signed-in users, in memory, and limits of their requests. A browser never gets its token back."""
 
 import asyncio
 import secrets
@@ -8,8 +8,26 @@ from dataclasses import dataclass
 
 from starlette.types import ASGIApp
 
-from stoker_cli.dashboard.cluster.request_budget import RequestBudget
 from stoker_kube.client import KubeClient
+
+
+class RequestBudget:
+    """A token bucket: ``burst`` requests at once, and ``rate`` per second."""
+
+    def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate, self._burst, self._clock = rate, burst, clock
+        self._left, self._at = float(burst), clock()
+
+    def take(self) -> bool:
+        """Return True if a request is allowed now."""
+        now = self._clock()
+        self._left = min(self._burst, self._left + (now - self._at) * self._rate)
+        self._at = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
 
 MOST_SESSIONS = 64  # of all users: each has its own copy of what its user may read
 MOST_OF_USER = 4

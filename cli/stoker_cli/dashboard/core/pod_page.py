@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from stoker_api.meta import format_duration
-from stoker_cli.dashboard.core.cluster_data import ClusterData
+from stoker_cli.dashboard.core.cluster_data import ClusterData, HeldPod
 from stoker_cli.dashboard.core.dataset_page import pod_table
-from stoker_cli.dashboard.core.held_pods import HeldPod
 from stoker_cli.dashboard.core.links import PageRequest, link_to, page_of, path_of
 from stoker_cli.dashboard.core.views import ActionView, CellView, Link, PageView, TableView
 from stoker_cli.pods.why import PodExplanation

@@ -9,11 +9,11 @@ from starlette.responses import HTMLResponse
 
 from stoker_api import names
 from stoker_cli.access.cluster import Cluster
-from stoker_cli.dashboard.core import rights
+from stoker_cli.dashboard.core import cluster_data
 from stoker_cli.dashboard.core.links import path_of
 from stoker_cli.dashboard.core.views import Frame
 from stoker_cli.dashboard.pages import rendering
-from stoker_cli.dashboard.server.forms import check_form
+from stoker_cli.dashboard.server.guard import check_form
 from stoker_cli.dashboard.server.scoped_list import resource_of
 from stoker_cli.errors import CliError
 from stoker_cli.pods import release_pods
@@ -51,7 +51,7 @@ class ActionHandlers:
         try:
             await change(Cluster(self._client, namespace), name)
         except Forbidden as error:
-            raise HTTPException(403, rights.no_change(resource_of(DATASETS), namespace)) from error
+            raise HTTPException(403, cluster_data.no_change(resource_of(DATASETS), namespace)) from error
         return self._answer(sentence.format(f"{namespace}/{name}"), path_of("datasets", namespace, name))
 
     async def release_pod(self, request: Request) -> HTMLResponse:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -13,13 +13,13 @@ from stoker_api import names
 from stoker_api.datasets.dataset import Dataset
 from stoker_api.jobs.pod_figures import PodFigures
 from stoker_api.jobs.trainingjob import TrainingJob
+from stoker_api.meta import Resource
 from stoker_api.node_caches.node_workload import NodeWorkload
+from stoker_api.tolerant import read_tolerantly
 from stoker_cli.access.pod_figures import as_node_caches
-from stoker_cli.dashboard.core import rights
-from stoker_cli.dashboard.core.cluster_data import ClusterData, KindAccess
-from stoker_cli.dashboard.core.held_pods import held_pod
+from stoker_cli.dashboard.core import cluster_data
+from stoker_cli.dashboard.core.cluster_data import ClusterData, KindAccess, held_pod
 from stoker_cli.dashboard.core.node_table import DatasetIndex, NodePass, NodeTable
-from stoker_cli.dashboard.server.parsed_objects import ParsedObjects
 from stoker_cli.dashboard.server.scoped_list import ScopedLister, failure, resource_of
 from stoker_cli.pods.top_row import TopRow, top_rows
 from stoker_kube.api import Kube, Object
@@ -125,7 +125,7 @@ class ClusterReader:
                     self._publish(nodes=reading.table())
             self._publish(nodes=reading.table(), nodes_access=KindAccess(read=True))
         except Forbidden:
-            notice = rights.nothing_readable(resource_of(NODE_CACHES), self.data.namespace)
+            notice = cluster_data.nothing_readable(resource_of(NODE_CACHES), self.data.namespace)
             self._publish(nodes=NodeTable(), nodes_access=KindAccess(notice, read=True, refused=True))
         except KubeError as error:
             self._publish(nodes_access=failure(NODE_CACHES, error))
@@ -168,3 +168,33 @@ def _valid(model: type[M], items: Iterable[Mapping[str, Any]]) -> Iterator[M]:
     for item in items:
         with suppress(ValidationError):
             yield model.model_validate(item)
+
+
+R = TypeVar("R", bound=Resource)
+
+
+class ParsedObjects(Generic[R]):
+    """The last parsed objects by key."""
+
+    def __init__(self, model: type[R]) -> None:
+        self._model = model
+        self._known: dict[str, tuple[str, R]] = {}
+
+    def parse(self, items: Sequence[Object]) -> dict[str, R]:
+        """Return the objects by key, without those that this release cannot read."""
+        parsed: dict[str, tuple[str, R]] = {}
+        for item in items:
+            meta = item["metadata"]
+            key, version = (
+                f"{meta.get('namespace', '')}/{meta['name']}",
+                f"{meta.get('uid')}/{meta.get('resourceVersion')}",
+            )
+            known = self._known.get(key)
+            try:
+                parsed[key] = (
+                    known if known and known[0] == version else (version, read_tolerantly(self._model, item)[0])
+                )
+            except ValidationError:
+                continue
+        self._known = parsed
+        return {key: value for key, (_, value) in parsed.items()}

@@ -1,14 +1,24 @@
-"""Refuses foreign requests before any handler, and adds the security headers to every answer."""
+"""Refuses foreign requests and forms, and adds the security headers to every answer."""
 
 from collections.abc import Collection
+from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import HTTPConnection
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from stoker_cli.dashboard.core.request_checks import HEADERS, RequestFacts, RequestRefusal, loopback_hosts, refusal
-from stoker_cli.dashboard.server.session import BrowserSession
+from stoker_cli.dashboard.core.request_checks import (
+    HEADERS,
+    MOST_FORM_BYTES,
+    RequestFacts,
+    RequestRefusal,
+    loopback_hosts,
+    refusal,
+)
+from stoker_cli.dashboard.core.views import Frame
+from stoker_cli.dashboard.server.session import BrowserSession, same
 
 _OPEN = ("/login", "/static/")  # without a session: the login itself, and files of every release
 _SIGN_IN = "Not signed in. Open the address that `stoker dashboard` printed, or run it again: each address works once."
@@ -55,3 +65,26 @@ def with_headers(send: Send) -> Send:
         await send(message)
 
     return sender
+
+
+_FOREIGN = "This form belongs to another session. Load the page again."
+
+
+async def read_form(request: Request, most_bytes: int = MOST_FORM_BYTES) -> dict[str, str]:
+    """Return the first value of each field. Raises HTTPException."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > most_bytes:
+            raise HTTPException(413, "The form is too large.")
+    try:
+        fields = parse_qs(body.decode(errors="replace"), max_num_fields=8)
+    except ValueError as error:
+        raise HTTPException(400, "The form has too many fields.") from error
+    return {name: values[0] for name, values in fields.items()}
+
+
+async def check_form(request: Request, frame: Frame) -> None:
+    """Refuse a form without the token of the user's pages. Raises HTTPException."""
+    if not same((await read_form(request)).get("csrf", ""), frame.csrf):
+        raise HTTPException(403, _FOREIGN)

@@ -6,11 +6,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from stoker_cli.access.cluster import Cluster
-from stoker_cli.dashboard.core import dataset_page, job_page, node_page, pod_page, rights
+from stoker_cli.dashboard.core import cluster_data, dataset_page, job_page, node_page, pod_page
 from stoker_cli.dashboard.core.links import PageRequest
-from stoker_cli.dashboard.core.overview import overview
+from stoker_cli.dashboard.core.overview import MapRequest, overview
 from stoker_cli.dashboard.core.views import Frame, PageView
-from stoker_cli.dashboard.core.warm_map import MapRequest
 from stoker_cli.dashboard.pages import rendering
 from stoker_cli.dashboard.server.cluster_reader import ClusterReader
 from stoker_cli.dashboard.server.permissions import UserPermissions
@@ -91,7 +90,7 @@ class PageHandlers:
 
     async def _refusal(self, kind: Kind, namespace: str) -> str:
         allowed = await self._permissions.may_patch(kind, namespace)
-        return "" if allowed else rights.no_change(resource_of(kind), namespace)
+        return "" if allowed else cluster_data.no_change(resource_of(kind), namespace)
 
 
 def number(request: Request, name: str, default: int = 1) -> int:

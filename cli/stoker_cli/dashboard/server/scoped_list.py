@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from stoker_cli.dashboard.core import rights
+from stoker_cli.dashboard.core import cluster_data
 from stoker_cli.dashboard.core.cluster_data import KindAccess
 from stoker_kube.api import Kube, Object
 from stoker_kube.errors import Expired, Forbidden, KubeError, NotFound
@@ -45,7 +45,7 @@ class ScopedLister:
             return await self._list(kind, label_selector, field_selector, reduce)
         except Forbidden:
             self._narrow.discard(kind)  # rights may change
-            notice = rights.nothing_readable(resource_of(kind), self._namespace)
+            notice = cluster_data.nothing_readable(resource_of(kind), self._namespace)
             return (), KindAccess(notice, read=True, refused=True)
         except KubeError as error:
             return None, failure(kind, error)
@@ -59,7 +59,7 @@ class ScopedLister:
             else:
                 return items, KindAccess(read=True)
         items = await self._pages(kind, self._namespace, label_selector, field_selector, reduce)
-        return items, KindAccess(rights.only_one_namespace(resource_of(kind), self._namespace), read=True)
+        return items, KindAccess(cluster_data.only_one_namespace(resource_of(kind), self._namespace), read=True)
 
     async def _pages(self, kind: Kind, namespace: str, labels: str, fields: str, reduce: Reduce) -> Sequence[Any]:
         while True:

@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from stoker_api import names
 from stoker_api.datasets.dataset import MOST_REPLICAS, Dataset
+from stoker_api.datasets.dataset_source import source_problem
 from stoker_api.datasets.datasetclass import DatasetClass
-from stoker_api.datasets.source_uri import source_problem
 from stoker_api.jobs.trainingjob import TrainingJob
 from stoker_api.meta import DNS_SUBDOMAIN_PATTERN, Resource, parse_duration
 from stoker_cli.support.validation.schema_check import unknown_field

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker_api import names
-from stoker_api.jobs.gang_annotations import gang_problem
-from stoker_api.jobs.pod_annotations import PodRequest, Refusal, parse_request
+from stoker_api.jobs.pod_annotations import PodRequest, Refusal, gang_problem, parse_request
 from stoker_api.jobs.sampling import parse_sampling_text
 from stoker_cli.support.validation.schema_check import unknown_field
 from stoker_tuning.documents.errors import Problem, quoted

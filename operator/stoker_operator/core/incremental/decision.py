@@ -23,9 +23,9 @@ from stoker_operator.core.incremental.entries import IncrementalEntries, Increme
 from stoker_operator.core.incremental.node_state_cache import Moved, NodeStateCache
 from stoker_operator.core.incremental.placements import IncrementalPlacements, PlacementNews
 from stoker_operator.core.incremental.uses import IncrementalUses
+from stoker_operator.core.plans.giving_nodes import address_of
 from stoker_operator.core.plans.listing import NOT_ASKED, AskedListing
 from stoker_operator.core.plans.live_versions import pinned_by_jobs, queued_datasets
-from stoker_operator.core.plans.manifest_hosts import address_of
 from stoker_operator.core.plans.plan import DatasetPlan, frozen_uids, site_of
 from stoker_operator.core.views.cluster import ClusterView
 from stoker_operator.core.views.due_times import DueTimes
@@ -89,8 +89,7 @@ class IncrementalDecision:
         self._view = view = replace(view, unready=self._unready)
         pods = changed_keys(old.pods, view.pods)
         moved = self._states.update(view.node_caches, caches)
-        datasets = {*changed_keys(old.datasets, view.datasets), *changed_values(old.terms, view.terms)}
-        datasets.update(changed_keys(old.invalid_datasets, view.invalid_datasets))
+        datasets = _changed_datasets(old, view)
         used = self._uses.update(view, pods, {*caches, *nodes}, datasets)
         asked = {*used, *changed_values(self._wanted, wanted)}
         self._wanted = dict(wanted)
@@ -102,11 +101,8 @@ class IncrementalDecision:
         elsewhere = came | _readdressed(old, view, {*nodes, *caches}) | _rezoned(old, view, nodes)
         if not stale.issuperset(view.datasets):  # at a start, all are stale
             stale |= self._on_nodes(nodes | elsewhere)
-        stale |= self._slowed(old)
-        stale |= self._changed_facts(versions, jobs=jobs or bool(datasets))
-        stale.update(self._keys[uid] for uid in moved if uid in self._keys)
-        if pods or jobs:
-            stale.update(self._of_tuned_homes(old))
+        stale |= self._slowed(old) | self._changed_facts(versions, jobs=jobs or bool(datasets))
+        stale |= self._moved_or_tuned(old, moved, used_anew=jobs or bool(pods))
         self._plan(stale, spoiled, now)
         self._note_deleting(datasets)
         deletions = decide_deletions(view, self._states, self._uses.uses, spoiled, self._deleting)
@@ -179,6 +175,11 @@ class IncrementalDecision:
         }
         old, self._facts = self._facts, facts
         return {key for key in {*old, *facts} if old.get(key) != facts.get(key)}
+
+    def _moved_or_tuned(self, old: ClusterView, moved: Iterable[str], *, used_anew: bool) -> set[str]:
+        """Return the Datasets with these UIDs. ``used_anew``: add those in namespaces of TrainingJobs with tuning."""
+        found = {self._keys[uid] for uid in moved if uid in self._keys}
+        return found | self._of_tuned_homes(old) if used_anew else found
 
     def _of_tuned_homes(self, old: ClusterView) -> set[str]:
         """Return the Datasets in namespaces with current or earlier TrainingJobs that set tuning."""
@@ -261,6 +262,12 @@ class IncrementalDecision:
                 rows = moved.get(plan.dataset.metadata.uid, {})
                 nodes |= self._entries.tell(self._view, plan, rows, elsewhere, spoiled)
         return nodes
+
+
+def _changed_datasets(old: ClusterView, view: ClusterView) -> set[str]:
+    """Return the keys of Datasets whose objects or terms changed."""
+    found = {*changed_keys(old.datasets, view.datasets), *changed_values(old.terms, view.terms)}
+    return found.union(changed_keys(old.invalid_datasets, view.invalid_datasets))
 
 
 def _readdressed(old: ClusterView, view: ClusterView, nodes: Iterable[str]) -> set[str]:

@@ -13,8 +13,8 @@ from stoker_operator.core.classes.tuning import says_something
 from stoker_operator.core.incremental.node_state_cache import NodeStateCache
 from stoker_operator.core.peers.peer_groups import PeerGroup
 from stoker_operator.core.placement.node_roles import Role
+from stoker_operator.core.plans.giving_nodes import MANIFEST_SOURCES, keeps_manifest_hosts, manifest_hosts
 from stoker_operator.core.plans.live_versions import versions_of
-from stoker_operator.core.plans.manifest_hosts import MANIFEST_SOURCES, keeps_manifest_hosts, manifest_hosts
 from stoker_operator.core.plans.plan import (
     DatasetPlan,
     NodeCacheWrite,

@@ -216,7 +216,7 @@ def _conditions(training: TrainingJob, facts: JobFacts, phase: JobPhase, now: fl
     running = phase is JobPhase.RUNNING
     counts = f"{facts.count('ready')} of {training.spec.workers} workers are ready"
     conditions.set(ConditionType.RUNNING, running, Reason.RUNNING if running else phase.value, counts)
-    _set_suspended(conditions, training, facts, phase)
+    _set_suspended(conditions, training, phase)
     _set_end(conditions, training, facts, phase)
     if facts.tuned is not None:
         conditions.set(ConditionType.TUNED, *facts.tuned)
@@ -269,7 +269,7 @@ def _data_state(training: TrainingJob, facts: JobFacts) -> tuple[Reason, str]:
     return Reason.RELEASED, f"{len(facts.pods)} of {workers} workers released; {warm.message}"
 
 
-def _set_suspended(conditions: ConditionSet, training: TrainingJob, facts: JobFacts, phase: JobPhase) -> None:
+def _set_suspended(conditions: ConditionSet, training: TrainingJob, phase: JobPhase) -> None:
     if phase is not JobPhase.SUSPENDED:
         conditions.set(ConditionType.SUSPENDED, False, phase.value, "not suspended")
     elif training.spec.suspend:

@@ -6,8 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from stoker_api import names
-from stoker_api.jobs.gang_annotations import gang_problem
-from stoker_api.jobs.pod_annotations import Refusal
+from stoker_api.jobs.pod_annotations import Refusal, gang_problem
 from stoker_api.jobs.trainingjob import TrainingJob
 from stoker_api.meta import parse_duration
 from stoker_api.times import parse_time

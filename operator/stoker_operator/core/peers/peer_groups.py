@@ -1,19 +1,12 @@
-"""Choose the peers of each node of a Dataset, and the part of the data that its group fetches. Pure.
-
-Up to ``MOST_TOGETHER`` nodes form one group, which fetches everything. More nodes form several groups. Each fetches a
-part in proportion to its nodes. Its members get the rest from each other and from links, which are a few nodes of other
-groups. Links reach every node in a few steps. So the source sends one copy, all nodes send it about equally many
-requests, and few peers ask a node. A node that joins or leaves changes only its district and its links.
-
-The result does not depend on the Dataset. Datasets on the same nodes have the same groups and links. So one node more
-or less costs one write for each affected node, for any number of shared Datasets.
-"""
+"""Groups of peers: the nodes that exchange files, and their distances by zone and rack. Pure."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
 from hashlib import blake2b
 from struct import unpack
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from stoker_operator.core.peers.districts import EVERYTHING, MOST_TOGETHER, HolderNode, NodeGroup, node_groups
 
@@ -91,3 +84,77 @@ def _told(group: NodeGroup, links: Mapping[str, set[str]], names: Mapping[str, s
         others = tuple(sorted(links.get(node.name, set()).difference(addresses)))
         found = PeerGroup(addresses, position, others, group.first, group.width)
         yield node.name, found._replace(names=tuple(names[one] for one in (*found.peers, *others)))
+
+
+_ZONE = "topology.kubernetes.io/zone"
+_MOST_VALUE = 63  # characters of a label's value
+_MOST_SETS = 8  # remembered sets of nodes: most Datasets on many nodes share the same sets
+_remembered: Final[dict[tuple[HolderNode, ...], Mapping[str, PeerGroup]]] = {}
+
+
+class Distance(IntEnum):
+    """The distance between two nodes, nearest first, as nodes receive it."""
+
+    SAME_RACK = 0
+    SAME_ZONE = 1
+    ELSEWHERE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class PeerSettings:
+    """The administrator's settings for peers. ``on``: nodes share files, unless a Dataset forbids it.
+
+    ``rack_label``: the label with a node's rack; empty: racks are unknown.
+    """
+
+    on: bool = True
+    rack_label: str = ""
+
+
+class NodeSite(NamedTuple):
+    """The location of a node. Empty fields are unknown."""
+
+    zone: str = ""
+    rack: str = ""
+
+
+def site_by(labels: Mapping[str, str], rack_label: str) -> NodeSite:
+    """Read a node's location from its labels."""
+    rack = labels.get(rack_label, "") if rack_label else ""
+    return NodeSite(labels.get(_ZONE, "")[:_MOST_VALUE], rack[:_MOST_VALUE])
+
+
+def distance(one: NodeSite, other: NodeSite) -> Distance:
+    """Return the distance of two nodes. Racks of two zones may share a name. Without zones, all nodes are in one."""
+    if one.zone != other.zone:
+        return Distance.ELSEWHERE
+    return Distance.SAME_RACK if one.rack and one.rack == other.rack else Distance.SAME_ZONE
+
+
+def near_peer_groups(nodes: Sequence[HolderNode]) -> Mapping[str, PeerGroup]:
+    """Return the peers of each node by name, with distances. Recent results are reused."""
+    key = tuple(nodes)
+    found = _remembered.get(key)
+    if found is None:
+        found = with_distances(peer_groups(nodes), nodes)
+        while len(_remembered) >= _MOST_SETS:
+            del _remembered[next(iter(_remembered))]
+        _remembered[key] = found
+    return found
+
+
+def with_distances(told: Mapping[str, PeerGroup], nodes: Sequence[HolderNode]) -> Mapping[str, PeerGroup]:
+    """Add to each node's group the distances of its peers, unless all nodes are equally far."""
+    sites = {node.address: NodeSite(node.zone, node.rack) for node in nodes}
+    if len(set(sites.values())) <= 1:
+        return told
+    own = {node.name: NodeSite(node.zone, node.rack) for node in nodes}
+    return {
+        name: group._replace(distances=_distances(own[name], (sites[one] for one in (*group.peers, *group.links))))
+        for name, group in told.items()
+    }
+
+
+def _distances(own: NodeSite, others: Iterable[NodeSite]) -> tuple[int, ...]:
+    found = tuple(int(distance(own, other)) for other in others)
+    return found if len(set(found)) > 1 else ()

@@ -7,8 +7,8 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from stoker_api.datasets.dataset import Dataset
+from stoker_api.datasets.dataset_source import source_problem
 from stoker_api.datasets.dataset_status import DatasetStatus
-from stoker_api.datasets.source_uri import source_problem
 from stoker_api.jobs.trainingjob import TrainingJob, TrainingJobStatus
 from stoker_api.meta import ObjectMeta
 from stoker_api.names import Reason

@@ -20,24 +20,24 @@ from stoker_api.times import format_time
 from stoker_operator.core.classes.class_limits import NO_TERMS
 from stoker_operator.core.classes.tuning import UNTUNED, TuningDecision, decide_tuning, first_job, limit_tuning, of_job
 from stoker_operator.core.peers.districts import HolderNode
-from stoker_operator.core.peers.nearness import NodeSite, near_peer_groups, site_by
-from stoker_operator.core.peers.peer_groups import PeerGroup
+from stoker_operator.core.peers.peer_groups import NodeSite, PeerGroup, near_peer_groups, site_by
 from stoker_operator.core.placement.node_roles import Placement, Role
 from stoker_operator.core.plans.entry_room import fitting
-from stoker_operator.core.plans.giving_nodes import NO_GIVERS, GivingNodes
-from stoker_operator.core.plans.listing import ListingState
-from stoker_operator.core.plans.live_versions import older_versions, versions_of
-from stoker_operator.core.plans.manifest_hosts import (
+from stoker_operator.core.plans.giving_nodes import (
     MANIFEST_SOURCES,
+    NO_GIVERS,
+    GivingNodes,
     address_of,
     addresses,
     hosts_told,
     known_address,
 )
+from stoker_operator.core.plans.listing import ListingState
+from stoker_operator.core.plans.live_versions import older_versions, versions_of
 from stoker_operator.core.plans.report_pace import report_seconds
 from stoker_operator.core.views.cluster import ClusterView, InvalidDataset, NodeView
-from stoker_operator.core.views.int64 import clamp
 from stoker_operator.core.views.node_states import NOWHERE, NodeStates, found_on_disk
+from stoker_operator.core.views.resources import clamp
 from stoker_operator.core.views.usage import Use
 
 # Reasons for which an entry stays unchanged: a mistake of the Dataset's owner, or of the operator.

@@ -9,8 +9,7 @@ from typing import Any
 
 from stoker_api import names
 from stoker_api.datasets.dataset import SchedulingMode
-from stoker_api.jobs.gang_annotations import gang_problem
-from stoker_api.jobs.pod_annotations import DatasetRequest, PodRequest, Refusal, is_inside, parse_request
+from stoker_api.jobs.pod_annotations import DatasetRequest, PodRequest, Refusal, gang_problem, is_inside, parse_request
 from stoker_api.jobs.pod_hints import hint_attributes, is_report_volume
 from stoker_api.jobs.sampling import parse_sampling_text
 from stoker_api.meta import shortened

@@ -27,8 +27,8 @@ from stoker_operator.core.status.warm_conditions import (
 from stoker_operator.core.status.warm_outlook import forecast_of, set_outlook
 from stoker_operator.core.views.cluster import ClusterView, InvalidDataset
 from stoker_operator.core.views.conditions import ConditionSet, find
-from stoker_operator.core.views.int64 import clamp
 from stoker_operator.core.views.node_states import NodeStates
+from stoker_operator.core.views.resources import clamp
 
 _MOST_VERSIONS = 50  # in status.versionsInUse
 _MOST_DIGEST = 64  # characters; versions come from nodes

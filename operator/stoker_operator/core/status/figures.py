@@ -14,7 +14,6 @@ from stoker_api.node_caches.node_dataset_status import NodeDatasetStatus, NodePh
 from stoker_operator.core.placement.node_roles import Role
 from stoker_operator.core.plans.deletion import known_leftovers
 from stoker_operator.core.plans.plan import DatasetPlan, wants_warming
-from stoker_operator.core.views.int64 import clamp
 from stoker_operator.core.views.node_states import (
     NO_SUMMARY,
     NOWHERE,
@@ -25,6 +24,7 @@ from stoker_operator.core.views.node_states import (
     least_of,
     part_of,
 )
+from stoker_operator.core.views.resources import clamp
 
 _MOST_SKIPPED = 20  # rows; there are six reasons
 _MOST_WORD = 64  # characters of a reason or a digest

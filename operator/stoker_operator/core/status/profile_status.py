@@ -12,7 +12,7 @@ from stoker_operator.core.classes.profiles import ProfileView
 from stoker_operator.core.status.dataset_transitions import Announcement, moved
 from stoker_operator.core.views.cluster import InvalidDataset
 from stoker_operator.core.views.conditions import ConditionSet, find
-from stoker_operator.core.views.int64 import clamp
+from stoker_operator.core.views.resources import clamp
 
 # Seconds between two writes of a status if only one thing changed. Rule results: nodes report them once a minute. Nodes
 # with a profile: all nodes report within a few seconds of a change.

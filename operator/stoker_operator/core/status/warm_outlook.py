@@ -14,7 +14,7 @@ from stoker_operator.core.plans.plan import DatasetPlan, give_each_other, wants_
 from stoker_operator.core.status.figures import Figures
 from stoker_operator.core.views.cluster import ClusterView
 from stoker_operator.core.views.conditions import ConditionSet, find
-from stoker_operator.core.views.int64 import clamp
+from stoker_operator.core.views.resources import clamp
 
 CHUNK = 8 * 1024**2  # maximum bytes of one GET, as the sidecar requests large files
 _GB = 10**9

@@ -10,7 +10,7 @@ from stoker_api import names
 from stoker_api.datasets.dataset import Dataset
 from stoker_api.datasets.dataset_status import DatasetStatus
 from stoker_api.datasets.endpoint import host_port
-from stoker_api.jobs.gang_annotations import read_gang_size
+from stoker_api.jobs.pod_annotations import read_gang_size
 from stoker_api.jobs.pod_hints import is_report_volume
 from stoker_api.jobs.trainingjob import TrainingJob, TrainingJobStatus
 from stoker_api.meta import ObjectMeta
@@ -21,7 +21,7 @@ from stoker_operator.core.classes.class_limits import ClassTerms
 from stoker_operator.core.classes.tuning import ClusterTuning
 from stoker_operator.core.origins.origin_ledger import NO_SHARES, OriginShares
 from stoker_operator.core.origins.origin_policy import OriginPolicy
-from stoker_operator.core.peers.nearness import PeerSettings
+from stoker_operator.core.peers.peer_groups import PeerSettings
 from stoker_operator.core.views.earlier_wait import waited_from
 from stoker_operator.core.views.placement_rules import unweighed_rules
 from stoker_operator.core.views.resources import Resources, parse_resources, pod_requests

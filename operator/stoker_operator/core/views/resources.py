@@ -134,3 +134,11 @@ def _larger(one: Resources, two: Resources) -> Resources:
 
 def _ceil(value: Decimal) -> int:
     return int(value.to_integral_value(rounding="ROUND_CEILING"))
+
+
+MOST = 2**63 - 1
+
+
+def clamp(number: int) -> int:
+    """Return the number, or the largest that the API server accepts. A quota of 10000P limits nothing either way."""
+    return min(number, MOST)

@@ -9,7 +9,7 @@ from pathlib import Path
 from google.protobuf.wrappers_pb2 import BoolValue
 
 from stoker_api import names
-from stoker_kube.tracing.mount_spans import MountSpans
+from stoker_kube.tracing.spans import MountSpans
 from stoker_sidecar.agent.csi.pb import csi_pb2, registration_pb2
 from stoker_sidecar.agent.csi.request import is_report, parse_publish, parse_report, parse_stats, parse_unpublish
 from stoker_sidecar.agent.csi.rpc import Method, Observe, handler, serve

@@ -23,9 +23,9 @@ from stoker_sidecar.agent.pods.node_workloads import tuned_row
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.volumes.synchronization import Changes
 from stoker_tuning.learning.changes import ChangeOutcome
+from stoker_tuning.learning.experiment import FigureWindow
 from stoker_tuning.learning.foresight import Foresight
 from stoker_tuning.learning.learner import Learner, TrialKey
-from stoker_tuning.learning.windows import FigureWindow
 from stoker_tuning.vocabulary import Split, TrainingPhase
 
 log = logging.getLogger(__name__)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from stoker_api import names
 from stoker_api.meta import shortened
 from stoker_api.profiles.tuning import MOST_NODE_PROFILES, NodeProfile, NodeTuning
-from stoker_sidecar.tuning.built_in import BuiltInRules
-from stoker_sidecar.tuning.source import TuningChoice
+from stoker_sidecar.tuning.source import BuiltInRules, TuningChoice
 from stoker_tuning.documents.errors import DocumentError
 from stoker_tuning.rules.spec import RuleSpec
 

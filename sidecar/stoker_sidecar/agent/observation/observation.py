@@ -12,7 +12,6 @@ from stoker_sidecar.agent.observation.access_server import AccessClient, AccessS
 from stoker_sidecar.agent.observation.loaders.loader_sampler import LoaderSampler
 from stoker_sidecar.agent.observation.loaders.stall_meter import StallMeter
 from stoker_sidecar.agent.observation.pod_frameworks import PodFrameworks
-from stoker_sidecar.agent.observation.pressure import pressure_support
 from stoker_sidecar.agent.observation.readers import ReaderProcesses
 from stoker_sidecar.agent.observation.training.dataset_layouts import DatasetLayouts
 from stoker_sidecar.agent.observation.training.model_heads import ModelHeads
@@ -216,3 +215,17 @@ class Observation:
             return ObservedTree(*client.version, EvidenceSource.FUSE)
         watch = self.watching.watch_of(batch.watch)
         return ObservedTree(watch.uid, watch.digest, EvidenceSource.FANOTIFY) if watch is not None else None
+
+
+_PRESSURE = Path("/proc/pressure/io")
+
+
+def pressure_support(cgroups: Path, pressure: Path = _PRESSURE) -> str:
+    """Describe the node's cgroups at ``cgroups`` and its pressure figures (PSI), or say "None" and why."""
+    if not (cgroups / "cgroup.controllers").exists():
+        return f"None: {cgroups} is not cgroup v2"
+    try:
+        pressure.read_bytes()
+    except OSError:
+        return "None: the kernel counts no pressure: boot it with psi=1, or build it with CONFIG_PSI"
+    return "cgroup v2, with pressure of disks"

@@ -1,10 +1,11 @@
-"""The owner of a reading process: a pod, the sidecar, or unknown."""
+"""The owner of a reading process: a pod, the sidecar, or unknown, from /proc."""
 
+import os
 import time
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Final
 
-from stoker_sidecar.agent.observation.loaders.processes import cgroups_of, descends_from
 from stoker_sidecar.linux.mounts.pod_mounts import belongs_to
 
 OURS: Final = "ours"
@@ -60,3 +61,35 @@ class ReaderProcesses:
         if len(self._known) >= _MOST:
             self._known.clear()
         self._known[pid] = now, reader
+
+
+_PROC = Path("/proc")
+# Parents to follow: a fork of a zygote has few.
+_GENERATIONS = 16
+
+
+def cgroups_of(pid: int) -> str:
+    """Return a process's lines of /proc/PID/cgroup; empty if it is gone or invisible."""
+    try:
+        return os.fsdecode((_PROC / str(pid) / "cgroup").read_bytes())
+    except OSError:
+        return ""
+
+
+def descends_from(pid: int, ancestor: int) -> bool:
+    """Return True if a process is ``ancestor`` or a descendant of it; False if it is gone."""
+    for _ in range(_GENERATIONS):
+        if pid == ancestor:
+            return True
+        if pid <= 1:
+            return False
+        pid = parent_of(pid)
+    return False
+
+
+def parent_of(pid: int) -> int:
+    """Return the parent process; 0 if it is gone or invisible."""
+    try:
+        return int((_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
+    except (OSError, ValueError):
+        return 0

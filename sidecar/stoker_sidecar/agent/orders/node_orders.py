@@ -8,8 +8,7 @@ from stoker_api.node_caches.node_workload import NodeWorkload, OrderSource
 from stoker_sidecar.agent.orders.followed_order import FollowedOrder, Tell
 from stoker_sidecar.agent.orders.order_groups import OrderKey, order_groups
 from stoker_sidecar.agent.orders.order_rows import OrderView, with_order
-from stoker_sidecar.agent.orders.reported_orders import ReportedOrders
-from stoker_sidecar.agent.orders.reported_plans import reported_plans
+from stoker_sidecar.agent.orders.reported_plans import ReportedOrders, reported_plans
 from stoker_sidecar.agent.questions.plugins.node_plugins import NodePlugins
 from stoker_sidecar.agent.questions.reading.reading import ObservedTree, ReaderBatch
 from stoker_sidecar.agent.questions.reading.version_reader import VersionReader

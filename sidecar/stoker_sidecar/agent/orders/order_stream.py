@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from stoker_orders.job_order import EpochOrder, JobOrder, fitted
-from stoker_orders.loading import Loading
+from stoker_orders.loader_schedule import Loading
 from stoker_orders.sample_map import SamplePiece
 
 PIECE = struct.Struct("<IIQ")  # the inode, the length or 0 for all, the offset

@@ -1,19 +1,20 @@
 """Warms the versions of one dataset, a pass at a time, until each is whole or nothing more can be fetched."""
 
+import errno
 from functools import partial
 from math import inf
 from pathlib import Path
 
+from stoker_api.datasets.warm_list import check_list_size
 from stoker_api.node_caches.node_dataset import NodeDataset
 from stoker_api.times import parse_time
-from stoker_sidecar.errors import SidecarError
+from stoker_sidecar.errors import CacheDiskFailed, SidecarError, WarmListInvalid
 from stoker_sidecar.fetcher.datasets.completion_pass import CompletionPass
 from stoker_sidecar.fetcher.datasets.dataset_loop import DatasetLoop, soonest
 from stoker_sidecar.fetcher.datasets.dataset_room import DatasetRoom
 from stoker_sidecar.fetcher.datasets.node_context import NodeContext
 from stoker_sidecar.fetcher.datasets.versions import OpenVersions
 from stoker_sidecar.fetcher.datasets.wanted_versions import VersionErrors
-from stoker_sidecar.fetcher.datasets.warm_list import list_content
 from stoker_sidecar.fetcher.download.fetching import Fetching
 from stoker_sidecar.fetcher.download.warming import (
     RETRY_CHANGED,
@@ -34,6 +35,9 @@ from stoker_sidecar.fetcher.sources.core.bandwidth import TokenBucket
 from stoker_sidecar.fetcher.sources.core.lanes import WarmShare
 from stoker_sidecar.fetcher.space.budget import SpaceBudget
 from stoker_sidecar.threads import in_thread
+from stoker_sidecar.version.manifest import Entry
+from stoker_sidecar.version.packed_copy import read_copy
+from stoker_sidecar.wire.fetcher_protocol import ReadDone
 
 
 class WarmPasses:
@@ -265,3 +269,46 @@ def _digest(fetching: Fetching) -> str:
 def _due(config: NodeDataset) -> float:
     """Return the deadline of the warm-up, in seconds since the epoch; infinite without one."""
     return parse_time(config.warm_by) or inf
+
+
+async def list_content(fetching: Fetching, name: str) -> bytes:
+    """Return the content of the list of this name. A missing list is fetched with the priority of a read.
+
+    Raises WarmListInvalid if the version has no such list, and SidecarError if the fetch fails.
+    """
+    entry = _entry(fetching, name)
+    if not entry.size:  # empty files are never read from the fetcher
+        return b""
+    for doubt in (False, True):
+        place = await fetching.read(entry.ino, 0, entry.size, doubt=doubt)
+        try:
+            return await in_thread(_content, place, entry.size)
+        except OSError as error:  # gone, or damaged: the next read sets doubt, so that the fetcher checks
+            failed = error
+    raise CacheDiskFailed(f"warm.list {name!r} cannot be read from the cache disk: {failed.strerror or failed}")
+
+
+def _entry(fetching: Fetching, name: str) -> Entry:
+    """Find the list in the version. Raises WarmListInvalid."""
+    entry = fetching.version.manifest.find(name)
+    if entry is None:
+        raise WarmListInvalid(
+            "this version has no such file: put it there, below the Dataset's folder and not left out by include and "
+            "exclude, and run `stoker refresh`"
+        )
+    if entry.is_dir:
+        raise WarmListInvalid("it is a folder: name a text file, or the folder itself in warm.paths")
+    try:
+        check_list_size(entry.size)
+    except ValueError as error:
+        raise WarmListInvalid(str(error)) from error
+    return entry
+
+
+def _content(place: ReadDone, size: int) -> bytes:
+    """Read a whole file at the fetcher's place for it. Blocks. Raises OSError."""
+    path = Path(place.file)
+    found = read_copy(path, size) if place.place == "packed" else path.read_bytes()
+    if len(found) != size:
+        raise OSError(errno.EIO, "it has the wrong size")
+    return found

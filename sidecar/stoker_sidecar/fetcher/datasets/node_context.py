@@ -22,8 +22,7 @@ from stoker_sidecar.fetcher.sources.piece_sources import InProcess, PieceFetcher
 from stoker_sidecar.fetcher.space.budget import Evictor
 from stoker_sidecar.fetcher.space.cache_disk import space_of
 from stoker_sidecar.fetcher.space.folders import CacheDisks
-from stoker_sidecar.store.core.source_denials import DenialsOfNode
-from stoker_sidecar.store.core.source_refusal import SourceRefusals
+from stoker_sidecar.store.core.source_refusal import DenialsOfNode, SourceRefusals
 from stoker_sidecar.store.opening import OpenStore, StoreHandle
 from stoker_sidecar.wire.config.disk_floor import DiskSpace
 from stoker_sidecar.wire.credentials import Credentials

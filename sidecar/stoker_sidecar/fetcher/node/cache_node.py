@@ -45,8 +45,8 @@ from stoker_sidecar.store.opening import open_store
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.layout import CachePaths, check_uid
 from stoker_sidecar.version.manifest import ROOT_INO
-from stoker_sidecar.wire.config.cache_folder import FolderSpec
 from stoker_sidecar.wire.config.disk_floor import DiskFloor, Floor
+from stoker_sidecar.wire.config.folders import FolderSpec
 from stoker_sidecar.wire.dataset_texts import with_short_texts
 from stoker_sidecar.wire.fetcher_hints import PageWindow, PrefetchWindow, ReuseHints, Tune
 from stoker_sidecar.wire.fetcher_protocol import (

@@ -11,8 +11,15 @@ from typing import NamedTuple
 
 from stoker_api.datasets.warm_paths import MOST_WARM_PATTERNS, is_pattern, path_segments
 from stoker_sidecar.errors import PathsTakeTooLong
-from stoker_sidecar.version.manifest import ROOT_INO, Entry, Manifest
-from stoker_sidecar.version.manifest_scans import folder_inos, names_between, names_in, sizes_between
+from stoker_sidecar.version.manifest import (
+    ROOT_INO,
+    Entry,
+    Manifest,
+    folder_inos,
+    names_between,
+    names_in,
+    sizes_between,
+)
 from stoker_sidecar.version.objects import compile_pattern
 
 _LITERAL = MOST_WARM_PATTERNS + 1  # the number of all paths without wildcards, each a single range

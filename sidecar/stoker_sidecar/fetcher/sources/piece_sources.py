@@ -9,7 +9,7 @@ from stoker_sidecar.errors import SourceChanged, SourceError
 from stoker_sidecar.fetcher.sources.origin_gate import OriginGate
 from stoker_sidecar.store.base import ObjectStore, OnWait, no_matter
 from stoker_sidecar.store.core.object_checksum import Checksum
-from stoker_sidecar.store.core.source_denials import Turn
+from stoker_sidecar.store.core.source_refusal import Turn
 from stoker_sidecar.store.opening import StoreHandle
 from stoker_sidecar.version.objects import ListedObject
 from stoker_sidecar.worker.transfer import Arrived, Fetched, Piece, PieceProgress, fetch_piece

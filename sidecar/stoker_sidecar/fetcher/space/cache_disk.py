@@ -12,8 +12,8 @@ from uuid import uuid4
 
 from stoker_sidecar.errors import DiskFull
 from stoker_sidecar.fetcher.ondisk.recovery.quarantine import set_aside
-from stoker_sidecar.linux.boot import boot_id
 from stoker_sidecar.linux.files import FULL, is_there
+from stoker_sidecar.linux.hardware import boot_id
 from stoker_sidecar.version.layout import CachePaths, VersionPaths
 from stoker_sidecar.wire.config.disk_floor import NOTHING, DiskFloor, DiskSpace
 

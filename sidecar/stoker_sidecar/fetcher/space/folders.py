@@ -9,7 +9,7 @@ from stoker_sidecar.errors import CacheDiskFailed
 from stoker_sidecar.fetcher.space.cache_disk import LEAST_ROOM, CacheDisk
 from stoker_sidecar.linux.files import is_there
 from stoker_sidecar.version.layout import DatasetPaths, VersionPaths
-from stoker_sidecar.wire.config.cache_folder import FolderRoom, choose_folder
+from stoker_sidecar.wire.config.folders import FolderRoom, choose_folder
 
 # Seconds: a folder that is out of service is tried again this often; one in service is looked at on every call.
 _TRY_AGAIN = 60.0

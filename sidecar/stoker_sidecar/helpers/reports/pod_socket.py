@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stoker_sidecar.helpers.reports.core.allowance import Allowance, NodeAllowance
-from stoker_sidecar.wire.config.report_folders import SOCKET_NAME
+from stoker_sidecar.wire.config.folders import SOCKET_NAME
 from stoker_tuning.reports.figures import ReportFigures
 from stoker_tuning.reports.line import MOST_BYTES, ReportRefusedError, parse_line
 

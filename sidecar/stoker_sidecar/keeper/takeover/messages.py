@@ -1,4 +1,4 @@
-"""The messages of two keepers that transfer a node's mounts. Pure: packets to values and back.
+"""The messages of two keepers that transfer a node's mounts. Packets to values and back, and their receipt.
 
 successor: hello{protocol, identity}
                     predecessor: wait (I am newer, with precedence) or coming (I am stopping my processes)
@@ -13,11 +13,14 @@ hand over no mounts, and the successor makes new ones.
 The holder (keeper/holder.py) gets `offer` and its mounts, and sends the same packets to a keeper that says `hello`.
 """
 
+import asyncio
+import socket
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from stoker_sidecar.errors import TakeoverFailed
+from stoker_sidecar.linux import packets
 
 PROTOCOL = 1
 # The other keeper answers from its event loop, which starting a child may block for half a second.
@@ -121,3 +124,19 @@ def is_newer(order: list[str], one: str, other: str) -> bool:
 
 # Two pods of one node can live at the same time. The rest allows a clean answer to a very late one.
 _REMEMBERED = 50
+
+
+async def receive_within(connection: socket.socket, seconds: float | None) -> tuple[packets.Packet, list[int]]:
+    """Receive on the running event loop. ``seconds`` None waits forever.
+
+    Raises TimeoutError, EOFError at the end of the connection, OSError and ValueError.
+    """
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(connection, readable.set)
+    try:
+        async with asyncio.timeout(seconds):  # wait_for of Python 3.11 may lose a cancellation
+            await readable.wait()
+    finally:
+        loop.remove_reader(connection)
+    return packets.receive(connection)

@@ -11,7 +11,7 @@ from stoker_sidecar.errors import TakeoverFailed
 from stoker_sidecar.keeper.fuse_servers import MountInTransfer, ServedVersion
 from stoker_sidecar.keeper.takeover import messages
 from stoker_sidecar.keeper.takeover.leader_lock import LeaderLock
-from stoker_sidecar.keeper.takeover.receiving import receive_within
+from stoker_sidecar.keeper.takeover.messages import receive_within
 from stoker_sidecar.linux import packets
 from stoker_sidecar.linux.mounts.fuse_device import InitializedMount
 

@@ -10,14 +10,12 @@ from stoker_plugins.asking import ask
 from stoker_plugins.discovery import installed_plugins
 from stoker_plugins.framework_question import FrameworkQuestion
 from stoker_sidecar.local.reports.report_parts import TuningReport
-from stoker_sidecar.tuning.built_in import BuiltInRules
 from stoker_sidecar.tuning.core.grouping import not_turned
-from stoker_sidecar.tuning.source import TuningChoice
+from stoker_sidecar.tuning.source import BuiltInRules, TuningChoice
 from stoker_sidecar.tuning.tuner import TuningInForce
 from stoker_sidecar.volumes.synchronization import Changes
-from stoker_tuning.documents.assembly import TuningRules, builtin_rules, read_profile
+from stoker_tuning.documents.assembly import TuningRules, builtin_rules, plugin_document, read_profile
 from stoker_tuning.documents.errors import DocumentError
-from stoker_tuning.documents.plugin_documents import plugin_document
 from stoker_tuning.documents.profile_models import TuningDocument
 from stoker_tuning.documents.tree import MOST_BYTES
 from stoker_tuning.frameworks.answers import PluginRefusedError

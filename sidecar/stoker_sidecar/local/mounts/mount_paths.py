@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stoker_api.node_caches.mount_places import FIGURES_SOCKET, MOUNT_SPEC, default_runs
 from stoker_sidecar.version.layout import CachePaths, DatasetPaths
-from stoker_sidecar.wire.config.report_folders import REPORTS, SOCKET_NAME
+from stoker_sidecar.wire.config.folders import REPORTS, SOCKET_NAME
 
 # The UID of a mount's only dataset. Its parent folder is named after the source.
 UID = "source"

@@ -24,8 +24,7 @@ from stoker_sidecar.errors import (
 from stoker_sidecar.store.base import Body, OnWait, in_chunks, no_matter
 from stoker_sidecar.store.core.location import named_instead
 from stoker_sidecar.store.core.object_checksum import Checksum
-from stoker_sidecar.store.folders.folder_walk import FolderWalk, etag_of
-from stoker_sidecar.store.folders.host_folders import folder_identity, lies_beneath, open_beneath
+from stoker_sidecar.store.folders.folder_walk import FolderWalk, etag_of, folder_identity, lies_beneath, open_beneath
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.version.objects import ListedObject
 

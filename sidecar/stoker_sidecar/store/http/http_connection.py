@@ -1,4 +1,4 @@
-"""An HTTP/1.1 connection on the event loop for consecutive exchanges, and the parser of its responses."""
+"""An HTTP/1.1 connection on the event loop for consecutive exchanges, and the parts of its responses."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,8 +7,7 @@ from typing import cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from stoker_sidecar.store.base import WriteChunk
-from stoker_sidecar.store.http.body_steps import BodySteps
+from stoker_sidecar.store.base import SMALL, WriteChunk
 
 # Bytes of a body in memory above which reading from the socket pauses.
 _MOST_HELD = 512 * 1024
@@ -292,3 +291,45 @@ class HttpConnection(asyncio.BufferedProtocol):
             return
         self._fail(TimeoutError("the answer is incomplete"))
         self._wake()
+
+
+# Least bytes per step, so that a slow connection does not cost a write for each packet.
+_LEAST = 64 * 1024
+
+
+class BodySteps:
+    """A body of ``length`` bytes; ``write`` receives each step.
+
+    The buffer is small, so that a step is still in the core's cache when it is written. A step ends after the first
+    SMALL bytes, because a reader may wait for these.
+    """
+
+    def __init__(self, length: int, write: WriteChunk) -> None:
+        self.received = 0
+        self._length = length
+        self._write = write
+        self._buffer = memoryview(bytearray(min(SMALL, length)))
+        self._held = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether the whole body was passed on."""
+        return self.received == self._length
+
+    def add(self, data: bytes) -> None:
+        """Pass on bytes from outside the buffer. Call it only before the first ``space``."""
+        self.received += len(data)
+        self._write(data)
+
+    def space(self) -> memoryview:
+        """Return the buffer for the next bytes of the body; never empty before the end."""
+        end = self._length if self.received >= SMALL else min(SMALL, self._length)
+        return self._buffer[self._held : self._held + end - self.received]
+
+    def filled(self, count: int) -> None:
+        """Note that ``space`` received ``count`` bytes. Raises the errors of ``write``."""
+        self._held += count
+        self.received += count
+        if self._held >= _LEAST or self.received in (SMALL, self._length):
+            held, self._held = self._held, 0
+            self._write(self._buffer[:held])

@@ -12,7 +12,7 @@ from stoker_api.node_caches.node_storage import NodeMount
 from stoker_sidecar.linux.mounts import fuse_device, overlay
 from stoker_sidecar.linux.mounts.mountinfo import Mount
 from stoker_sidecar.volumes.core.publish import Published, PublishRequest, VersionKey
-from stoker_sidecar.wire.config.report_folders import REPORTS
+from stoker_sidecar.wire.config.folders import REPORTS
 
 # The root of a native mount in mountinfo.
 _TREE = re.compile(r"/datasets/([^/]+)/versions/([^/]+)/tree$")

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from stoker_sidecar.errors import MountError
-from stoker_sidecar.linux.boot import boot_id
 from stoker_sidecar.linux.files import is_there
+from stoker_sidecar.linux.hardware import boot_id
 from stoker_sidecar.linux.mounts import mountinfo, overlay
 from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.volumes.core.publish import VersionKey

@@ -11,8 +11,14 @@ import pytest
 from stoker_api.datasets.dataset import MountMode
 from stoker_client import GlobalShuffleSampler, QualityRatioSampler, WarmFirstSampler
 from stoker_client.warm_files import WarmFiles
-from stoker_sidecar.agent.pods.warm_file_list import WarmFileList
-from stoker_sidecar.agent.pods.warm_snapshots import MOST_BYTES, encode, file_name, read_snapshot, write_beneath
+from stoker_sidecar.agent.pods.warm_file_list import (
+    MOST_BYTES,
+    WarmFileList,
+    encode,
+    file_name,
+    read_snapshot,
+    write_beneath,
+)
 from stoker_sidecar.volumes.core.publish import Published
 from stoker_sidecar.volumes.core.report_volume import ReportVolume
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders

@@ -8,8 +8,7 @@ import httpx2
 from starlette.testclient import TestClient
 
 from stoker_cli.dashboard.cluster.gate import UserGate
-from stoker_cli.dashboard.cluster.identity import SELF_SUBJECTS
-from stoker_cli.dashboard.cluster.sign_in import COOKIE, SIGN_IN, SignInHandlers
+from stoker_cli.dashboard.cluster.sign_in import COOKIE, SELF_SUBJECTS, SIGN_IN, SignInHandlers
 from stoker_cli.dashboard.cluster.user_sessions import UserSessions
 from stoker_kube.api import Object
 from stoker_kube.client import KubeClient

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from stoker_cli.dashboard.cluster import user_sessions
-from stoker_cli.dashboard.cluster.identity import MOST_TOKEN, namespace_of
-from stoker_cli.dashboard.cluster.sign_in import COOKIE
+from stoker_cli.dashboard.cluster.sign_in import COOKIE, MOST_TOKEN, namespace_of
 from stoker_kube.errors import Forbidden, Unavailable
 from stoker_kube.resources import DATASETS
 from tests.support.cases import cases

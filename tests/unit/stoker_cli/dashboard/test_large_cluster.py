@@ -10,8 +10,7 @@ from stoker_api import names
 from stoker_api.datasets.dataset import Dataset
 from stoker_api.jobs.trainingjob import TrainingJob
 from stoker_api.node_caches.node_workload import NodeWorkload
-from stoker_cli.dashboard.core.cluster_data import ClusterData, KindAccess
-from stoker_cli.dashboard.core.held_pods import HeldPod
+from stoker_cli.dashboard.core.cluster_data import ClusterData, HeldPod, KindAccess
 from stoker_cli.dashboard.core.node_table import DatasetIndex, NodeSummary, NodeTable
 from stoker_cli.pods.top_row import TopRow
 from stoker_kube import resources

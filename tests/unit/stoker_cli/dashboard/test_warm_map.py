@@ -14,8 +14,8 @@ from stoker_cli.dashboard.core.node_table import (
     cells_of,
     nodes_of_datasets,
 )
+from stoker_cli.dashboard.core.overview import COLUMNS, MapRequest, warm_map
 from stoker_cli.dashboard.core.views import MapCell
-from stoker_cli.dashboard.core.warm_map import COLUMNS, MapRequest, warm_map
 from tests.support.cases import cases
 from tests.unit.stoker_cli.dashboard.users import dataset, node
 

@@ -12,11 +12,10 @@ import pytest
 
 from stoker_cli.errors import CliError
 from stoker_cli.main import main
-from stoker_cli.support import bundle_command
+from stoker_cli.support import commands
 from stoker_cli.support.bundle import contents
-from stoker_cli.support.bundle.archive import write_archive
-from stoker_cli.support.bundle.contents import BundleFiles
-from stoker_cli.support.bundle_command import collect
+from stoker_cli.support.bundle.contents import BundleFiles, write_archive
+from stoker_cli.support.commands import collect
 from stoker_cli.support.facts import DATASET_EVENTS, HERE, READS, ClusterRead
 from stoker_kube.errors import Invalid
 from stoker_kube.resources import DATASETS, EVENTS, NODE_CACHES, PODS, SECRETS
@@ -133,7 +132,7 @@ def test_an_existing_file_is_kept(tmp_path: Path) -> None:
 
 
 def test_the_command_prints_the_file_and_tells_its_progress(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    connect_to(monkeypatch, with_secrets(), bundle_command, name="connect_client")
+    connect_to(monkeypatch, with_secrets(), commands, name="connect_client")
     path = str(tmp_path / "b.tar.gz")
     result = click.testing.CliRunner().invoke(main, ["support-bundle", "-n", "vision", "-o", path])
     assert (result.exit_code, result.stdout) == (0, f"{path}\n")

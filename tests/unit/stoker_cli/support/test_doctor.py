@@ -9,7 +9,7 @@ import pytest
 
 from stoker_api.times import format_time
 from stoker_cli.main import main
-from stoker_cli.support import doctor_command
+from stoker_cli.support import commands
 from stoker_cli.support.doctor.examination import examine
 from stoker_cli.support.doctor.webhook_checks import PROBE
 from stoker_cli.support.findings import Finding, FindingLevel, lines, warn
@@ -305,7 +305,7 @@ class TestCommand:
     """Exit codes and output of the command."""
 
     def run(self, monkeypatch: pytest.MonkeyPatch, cluster: SickCluster, *arguments: str) -> click.testing.Result:
-        connect_to(monkeypatch, cluster, doctor_command, name="connect_client")
+        connect_to(monkeypatch, cluster, commands, name="connect_client")
         return click.testing.CliRunner().invoke(main, ["doctor", "-n", "vision", *arguments])
 
     def test_no_failure_exits_with_0(self, monkeypatch: pytest.MonkeyPatch) -> None:

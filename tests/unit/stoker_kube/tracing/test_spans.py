@@ -6,11 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from stoker_kube.tracing.gate_spans import GateSpans
-from stoker_kube.tracing.mount_spans import MountSpans
-from stoker_kube.tracing.opening import open_tracing
 from stoker_kube.tracing.otlp import pod_ids
-from stoker_kube.tracing.spans import PodSpan
+from stoker_kube.tracing.spans import GateSpans, MountSpans, PodSpan, open_tracing
 
 UID = "5e8b1c2d-0000-4000-8000-00000000002a"
 

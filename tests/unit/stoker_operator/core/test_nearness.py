@@ -4,15 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_operator.core.peers.districts import HolderNode
-from stoker_operator.core.peers.nearness import (
+from stoker_operator.core.peers.peer_groups import (
     Distance,
     NodeSite,
     distance,
     near_peer_groups,
+    peer_groups,
     site_by,
     with_distances,
 )
-from stoker_operator.core.peers.peer_groups import peer_groups
 from tests.support.cases import cases
 
 ZONE = "topology.kubernetes.io/zone"

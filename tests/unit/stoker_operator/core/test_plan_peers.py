@@ -7,7 +7,7 @@ import pytest
 from stoker_api.names import ANNOTATION_PEERS
 from stoker_api.node_caches.node_dataset import EVERYTHING, NodeDataset
 from stoker_operator.core.classes.class_limits import Limited, apply_class
-from stoker_operator.core.peers.nearness import PeerSettings
+from stoker_operator.core.peers.peer_groups import PeerSettings
 from tests.unit.stoker_operator.builders import (
     decide_once,
     decided,

@@ -10,7 +10,7 @@ from stoker_api.datasets.dataset_status import WarmForecast
 from stoker_api.datasets.warm_paths import WarmPathsStatus
 from stoker_api.times import format_time
 from stoker_operator.core.origins.origin_policy import CapLimits, OriginPolicy
-from stoker_operator.core.peers.nearness import PeerSettings
+from stoker_operator.core.peers.peer_groups import PeerSettings
 from stoker_operator.core.status.figures import add_up
 from stoker_operator.core.status.warm_outlook import forecast_of, set_outlook
 from stoker_operator.core.views.conditions import ConditionSet

@@ -9,7 +9,7 @@ from stoker_sidecar.fetcher.pages.memory_figures import FACTS
 from stoker_sidecar.linux.sandbox.confinement import Confinement
 from stoker_sidecar.linux.sandbox.landlock import READ, WRITE
 from stoker_sidecar.store.connection import ConnectionSettings
-from stoker_sidecar.wire.config.cache_folder import FolderSpec
+from stoker_sidecar.wire.config.folders import FolderSpec
 from tests.support.cache_node import at_once
 
 

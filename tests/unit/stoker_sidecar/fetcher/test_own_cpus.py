@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stoker_sidecar.fetcher.confinement import CpuMachine, checked_cpus, take_cpus
-from stoker_sidecar.wire.config.cache_folder import FolderSpec
+from stoker_sidecar.wire.config.folders import FolderSpec
 from tests.support.cases import cases
 
 USABLE, NEAR = frozenset(range(8)), frozenset(range(4, 8))

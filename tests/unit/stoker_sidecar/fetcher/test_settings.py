@@ -8,7 +8,7 @@ from stoker_sidecar.fetcher.main import cache_settings
 from stoker_sidecar.fetcher.node.cache_node import CacheSettings
 from stoker_sidecar.fetcher.settings import FetcherSettings
 from stoker_sidecar.store.connection import ConnectionSettings
-from stoker_sidecar.wire.config.cache_folder import FolderSpec
+from stoker_sidecar.wire.config.folders import FolderSpec
 from tests.support.cases import cases
 
 NEEDED = ["--socket=/s", "--root=/a"]

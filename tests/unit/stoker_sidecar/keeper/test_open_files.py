@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from stoker_operator.main import raise_open_files as raise_in_operator
-from stoker_sidecar.keeper.open_files import raise_open_files as raise_in_keeper
+from stoker_sidecar.linux.spawn import raise_open_files as raise_in_keeper
 
 INFINITE = resource.RLIM_INFINITY
 STARTED = [

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from stoker_sidecar.keeper.settings import parse
-from stoker_sidecar.wire.config.cache_folder import FolderSpec
+from stoker_sidecar.wire.config.folders import FolderSpec
 from tests.support.cases import cases
 
 

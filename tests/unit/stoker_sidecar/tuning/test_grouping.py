@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker_sidecar.tuning.built_in import BuiltInRules
 from stoker_sidecar.tuning.core.grouping import CompiledChoice, FileGrouping
-from stoker_sidecar.tuning.source import TuningChoice
+from stoker_sidecar.tuning.source import BuiltInRules, TuningChoice
 from stoker_sidecar.wire.fetcher_hints import MOST_GROUPS, FileKnobs
 from stoker_tuning.documents.assembly import read_profile
 from stoker_tuning.recommend.knobs import MIB

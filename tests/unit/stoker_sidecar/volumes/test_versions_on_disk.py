@@ -9,7 +9,7 @@ import pytest
 
 from stoker_sidecar.errors import CacheDiskFailed, ManifestInvalid
 from stoker_sidecar.linux.beneath import open_file_beneath
-from stoker_sidecar.linux.boot import boot_id
+from stoker_sidecar.linux.hardware import boot_id
 from stoker_sidecar.version.layout import CachePaths
 from stoker_sidecar.volumes import versions_on_disk
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders, OpenedFolders

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from stoker_tuning.learning.changes import Change
-from stoker_tuning.learning.windows import FigureWindow
+from stoker_tuning.learning.experiment import FigureWindow
 from stoker_tuning.vocabulary import AccessPattern, TrainingPhase
 
 Response = Callable[[float], float]

@@ -3,8 +3,7 @@ import itertools
 import pytest
 
 from stoker_tuning.learning.changes import ChangeVerdict
-from stoker_tuning.learning.experiment import MOST_PAIRS, Experiment
-from stoker_tuning.learning.windows import FigureWindow
+from stoker_tuning.learning.experiment import MOST_PAIRS, Experiment, FigureWindow
 from tests.support.cases import cases
 from tests.unit.stoker_tuning.learning.simulation import SimulatedWorkload, change, falling, flat, saturating
 

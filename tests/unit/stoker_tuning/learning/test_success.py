@@ -1,8 +1,8 @@
 import pytest
 
 from stoker_tuning.learning.changes import ChangeOutcome, ChangeVerdict
+from stoker_tuning.learning.experiment import figures
 from stoker_tuning.learning.success import MOST_RATES, RateKey, SuccessRate, SuccessRates, wilson
-from stoker_tuning.learning.windows import figures
 from stoker_tuning.vocabulary import AccessPattern
 from tests.unit.stoker_tuning.learning.simulation import change
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stoker_tuning.rules.conditions import MOST_MEMORY, Regex
 from stoker_tuning.rules.globs import MOST_PATTERN, PatternError
-from stoker_tuning.rules.regexes import MOST_MEMORY, Regex
 from tests.support.cases import cases
 
 _ATOMS = st.sampled_from(["a", "b", "/", ".", r"\.", r"\d", r"\W", "[ab]", "[^a]", "[a-c/]", "[]a]", "^", "$", "é"])

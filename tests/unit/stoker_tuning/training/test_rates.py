@@ -2,7 +2,7 @@
 
 import pytest
 
-from stoker_tuning.training.rates import RateMeter
+from stoker_tuning.training.workload import RateMeter
 from tests.support.cases import cases
 
 

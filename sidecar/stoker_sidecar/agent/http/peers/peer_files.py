@@ -13,8 +13,7 @@ from typing import NamedTuple, Self
 
 from aiohttp import web
 
-from stoker_sidecar.agent.http.peers.file_response import read_small_files, send_file
-from stoker_sidecar.agent.http.peers.uploads import UploadLimits, Uploads
+from stoker_sidecar.agent.http.peers.file_response import UploadLimits, Uploads, read_small_files, send_file
 from stoker_sidecar.agent.planning.plan import NodePlan
 from stoker_sidecar.errors import FetcherUnavailable
 from stoker_sidecar.linux.beneath import open_file_beneath

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from stoker_sidecar.agent.core.stall import StallSeconds
 from stoker_sidecar.agent.observation.loaders.loader_waits import ConsumerWait, LoaderTally, wait_of
 from stoker_sidecar.agent.observation.loaders.pipes import PipeEnds, descriptor, pipes_of, queues_between
-from stoker_sidecar.agent.observation.loaders.processes import cgroups_of, parent_of
 from stoker_sidecar.agent.observation.loaders.thread_calls import (
     CallSeen,
     ThreadCall,
@@ -16,6 +15,7 @@ from stoker_sidecar.agent.observation.loaders.thread_calls import (
     look_once,
     threads_of,
 )
+from stoker_sidecar.agent.observation.readers import cgroups_of, parent_of
 from stoker_sidecar.linux.mounts.pod_mounts import belongs_to
 
 # Per pod: consumers to watch, and readers whose consumer is searched.

@@ -88,7 +88,7 @@ def judged(told: ToldAnswer, question: PluginQuestion[A]) -> JudgedAnswer[A]:
     try:
         answer, document = question.read(told.name, told.said), None
         if isinstance(answer, PluginAnswer) and (answer.rules or answer.templates):
-            from stoker_tuning.documents.plugin_documents import plugin_document
+            from stoker_tuning.documents.assembly import plugin_document
 
             document = plugin_document(answer)
     except PluginRefusedError as error:

@@ -11,9 +11,8 @@ from stoker_api.node_caches.node_workload import NodeWorkload
 from stoker_api.node_caches.nodecache import NodeCache, NodeCacheSpec
 from stoker_sidecar.agent.learning.tuning_subjects import TuningSubjects, surroundings
 from stoker_sidecar.agent.planning.plan import NodePlan
-from stoker_sidecar.tuning.built_in import BuiltInRules
 from stoker_sidecar.tuning.core.grouping import CompiledChoice, FileGrouping
-from stoker_sidecar.tuning.source import TuningChoice
+from stoker_sidecar.tuning.source import BuiltInRules, TuningChoice
 from stoker_sidecar.tuning.tuner import TuningSubject
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
 from stoker_tuning.documents.assembly import read_profile

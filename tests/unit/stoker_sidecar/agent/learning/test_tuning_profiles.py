@@ -17,7 +17,7 @@ from stoker_sidecar.agent.learning.profile_reading import RulesInForce, built_in
 from stoker_sidecar.agent.learning.tuning_profiles import TuningProfiles
 from stoker_sidecar.agent.planning.plan import NodePlan
 from stoker_sidecar.tuning.source import TuningChoice, TuningSource
-from stoker_tuning.documents.plugin_documents import plugin_document
+from stoker_tuning.documents.assembly import plugin_document
 from stoker_tuning.documents.profile_models import TuningDocument
 from stoker_tuning.frameworks.answers import PluginAnswer
 from stoker_tuning.vocabulary import OptimizationLevel, RuleLayer

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from stoker_sidecar.agent.observation.pressure import pressure_support
+from stoker_sidecar.agent.observation.observation import pressure_support
 from tests.support.cases import cases
 
 

@@ -18,8 +18,7 @@ from stoker_client import GlobalShuffleSampler
 from stoker_client.internal.order_text import order_text
 from stoker_orders.predictors.samplers import SAMPLERS, SamplerName
 from stoker_sidecar.agent.orders.node_orders import NodeOrders
-from stoker_sidecar.agent.orders.reported_orders import ReportedOrders
-from stoker_sidecar.agent.orders.reported_plans import ReportedOrder
+from stoker_sidecar.agent.orders.reported_plans import ReportedOrder, ReportedOrders
 from stoker_sidecar.agent.questions.plugins.node_plugins import NodePlugins
 from stoker_sidecar.agent.questions.reading.reading import ObservedTree, ReaderBatch
 from stoker_sidecar.errors import SidecarError

@@ -14,8 +14,14 @@ from stoker_api.node_caches.node_workload import OrderSource
 from stoker_orders.predictors.samplers import SamplerName
 from stoker_orders.sampling_plan import EpochStart
 from stoker_sidecar.agent.orders.order_groups import order_groups
-from stoker_sidecar.agent.orders.reported_orders import CHANGE_SECONDS, SETTLED_SECONDS, ReportedOrders
-from stoker_sidecar.agent.orders.reported_plans import ReportedOrder, reported_order, reported_plans
+from stoker_sidecar.agent.orders.reported_plans import (
+    CHANGE_SECONDS,
+    SETTLED_SECONDS,
+    ReportedOrder,
+    ReportedOrders,
+    reported_order,
+    reported_plans,
+)
 from stoker_sidecar.volumes.core.publish import Published
 from stoker_tuning.reports.figures import ReportFigures, ReportSummary
 from stoker_tuning.reports.line import ReportRefusedError, parse_line

@@ -10,7 +10,7 @@ from stoker_api.names import Reason
 from stoker_api.node_caches.node_dataset_status import NodePhase
 from stoker_sidecar.errors import AccessDenied, SourceError
 from stoker_sidecar.fetcher.download.core.refusals import DeniedObjects
-from stoker_sidecar.store.core.source_denials import FEW, MOST_PACE, PACE
+from stoker_sidecar.store.core.source_refusal import FEW, MOST_PACE, PACE
 from stoker_sidecar.wire.fetcher_protocol import Read
 from tests.support.cache_node import CacheNodeUnderTest, inode, open_cache_node
 from tests.support.refusing_node import FILES, UNKNOWN_KEY, RefusedNode, RefusingStore, under

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker_sidecar.wire.config.cache_folder import FolderRoom, FolderSpec, choose_folder, parse_folders
+from stoker_sidecar.wire.config.folders import FolderRoom, FolderSpec, choose_folder, parse_folders
 from tests.support.cases import cases
 
 DISK = FolderRoom("/disk", memory=False, free=100)

@@ -9,7 +9,7 @@ from stoker_api.names import Reason
 from stoker_api.node_caches.node_dataset_status import NodePhase
 from stoker_sidecar.errors import CacheDiskFailed
 from stoker_sidecar.fetcher.ondisk.parts import CHUNK
-from stoker_sidecar.wire.config.cache_folder import FolderSpec
+from stoker_sidecar.wire.config.folders import FolderSpec
 from stoker_sidecar.wire.fetcher_protocol import Read
 from tests.fakes.object_store import MemoryStore
 from tests.support.cache_node import LARGE, SMALL, UID, content, fill, inode, open_cache_node

@@ -7,7 +7,7 @@ import pytest
 from stoker_sidecar.local.agent.tuning_file import TuningFile, read_tuning_file
 from stoker_sidecar.local.reports.report import Report, progress_event, tuning_line
 from stoker_sidecar.local.reports.report_parts import TuningReport
-from stoker_sidecar.tuning.built_in import BuiltInRules
+from stoker_sidecar.tuning.source import BuiltInRules
 from stoker_sidecar.tuning.tuner import RuleCounts, TuningInForce
 from stoker_sidecar.volumes.synchronization import Changes
 

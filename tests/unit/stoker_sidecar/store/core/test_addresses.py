@@ -4,7 +4,7 @@ import pytest
 
 from stoker_sidecar.errors import EndpointNotAllowed
 from stoker_sidecar.store.connection import ConnectionSettings
-from stoker_sidecar.store.core.addresses import may_be_asked, parse_networks
+from stoker_sidecar.store.core.location import may_be_asked, parse_networks
 from tests.support.cases import cases
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from stoker_api.datasets.dataset_source import Source
 from stoker_sidecar.errors import AccessDenied, DeniedEarlier, ObjectGone
-from stoker_sidecar.store.core.source_denials import FEW, MANY, MOST_PACE, PACE, DenialsOfNode, SourceDenials, Turn
+from stoker_sidecar.store.core.source_refusal import FEW, MANY, MOST_PACE, PACE, DenialsOfNode, SourceDenials, Turn
 from stoker_sidecar.wire.credentials import AmbientCredentials
 
 DENIED = AccessDenied("s3://bucket/p/a answers AccessDenied")

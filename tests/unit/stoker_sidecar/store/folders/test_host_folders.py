@@ -10,7 +10,7 @@ from stoker_api.datasets.dataset_source import Source
 from stoker_sidecar.errors import AccessDenied
 from stoker_sidecar.store.base import ObjectStore, Retry
 from stoker_sidecar.store.connection import ConnectionSettings
-from stoker_sidecar.store.folders.host_folders import lies_beneath
+from stoker_sidecar.store.folders.folder_walk import lies_beneath
 from stoker_sidecar.store.opening import open_store
 from stoker_sidecar.wire.credentials import AmbientCredentials, FolderGrant
 

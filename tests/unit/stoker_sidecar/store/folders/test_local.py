@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from stoker_sidecar.errors import AccessDenied, CorruptBody, FolderNotFound, ObjectGone
-from stoker_sidecar.store.folders.folder_walk import FolderWalk
-from stoker_sidecar.store.folders.host_folders import folder_identity
+from stoker_sidecar.store.folders.folder_walk import FolderWalk, folder_identity
 from stoker_sidecar.store.folders.local import LocalStore
 from stoker_sidecar.version.builder import ManifestBuilder
 from stoker_sidecar.version.objects import SkipReason

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker_sidecar.store.base import SMALL
-from stoker_sidecar.store.http.body_steps import BodySteps
+from stoker_sidecar.store.http.http_connection import BodySteps
 
 _LEAST = 64 * 1024
 _LENGTHS = st.integers(1, 3 * SMALL)

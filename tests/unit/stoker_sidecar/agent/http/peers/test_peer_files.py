@@ -17,9 +17,9 @@ from stoker_api.meta import ObjectMeta
 from stoker_api.node_caches.node_dataset import NodeDataset, PeerLinks
 from stoker_api.node_caches.nodecache import NodeCache, NodeCacheSpec
 from stoker_operator.webhook.peer_authority import PeerSigner
+from stoker_sidecar.agent.http.peers.file_response import UploadLimits
 from stoker_sidecar.agent.http.peers.peer_files import PeerFiles, PeerRefusal
 from stoker_sidecar.agent.http.peers.peer_server import PeerIdentity, PeerServer
-from stoker_sidecar.agent.http.peers.uploads import UploadLimits
 from stoker_sidecar.agent.planning.plan import NodePlan
 from stoker_sidecar.errors import FetcherUnavailable
 from stoker_sidecar.fetcher.ondisk.piece_maps import PieceMap, pack_maps

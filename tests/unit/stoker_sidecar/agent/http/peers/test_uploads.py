@@ -2,7 +2,7 @@
 
 import pytest
 
-from stoker_sidecar.agent.http.peers.uploads import UploadLimits, Uploads
+from stoker_sidecar.agent.http.peers.file_response import UploadLimits, Uploads
 
 
 def test_without_a_limit_nothing_waits() -> None:

@@ -1,4 +1,4 @@
-"""Selects a version's cache folder, and parses folders on command lines. Pure, standard library only."""
+"""Folders of the sidecar: cache folders, and the layout of report folders of pods. Pure, standard library only."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -64,3 +64,7 @@ def choose_folder(folders: Sequence[FolderRoom], need: int, homes: Collection[st
     if fitting:
         return min(fitting, key=rank)
     return min(healthy, key=lambda folder: (folder.memory, -folder.free))
+
+
+REPORTS = "reports"  # in the state folder; it has a folder for each pod, named by its UID
+SOCKET_NAME = "report.sock"  # in each pod's folder
