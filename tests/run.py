@@ -33,7 +33,7 @@ PYTEST: dict[str, tuple[str, ...]] = {
     "model": ("tests/model", "-n", "2", "-o", "timeout=900"),
     # By file: shared objects of a module, such as a node or an API server's objects, are made once. Three workers on
     # two cores, as two use half of them: real programs have their own pace. tests/integration/conftest.py orders the
-    # files. Next to the stories a test may take twice as long.
+    # files.
     "integration": ("tests/integration", "-n", "3", *BY_FILE, "--no-loadscope-reorder", "-o", "timeout=300"),
     "e2e": ("e2e/stories", "-o", "timeout=1800", "-x" if os.environ.get("STOKER_E2E_FAIL_FAST") else "-v"),
 }
@@ -48,6 +48,7 @@ BUILDS = (
     (*CLUSTER, "jobset", "kueue"),
     ("-m", "e2e.support.built"),
 )
+NICENESS = "10"  # tests beside the builds are not delayed
 NEEDED = {"integration": 1, "e2e": len(BUILDS)}
 
 
@@ -115,7 +116,7 @@ class Builds:
         self._log = Path(tempfile.gettempdir()) / "stoker-cluster-build.log"
         self._log.unlink(missing_ok=True)
         print(f"building the test cluster's parts in the background (log: {self._log})", flush=True)
-        self._pool = ThreadPoolExecutor(1)  # one core for builds, one for tests
+        self._pool = ThreadPoolExecutor(1)
         self._runs = [self._pool.submit(self._run, words) for words in BUILDS]
 
     def wait_for(self, stage: str) -> None:
@@ -125,7 +126,8 @@ class Builds:
 
     def _run(self, words: Sequence[str]) -> None:
         with self._log.open("ab") as output:
-            subprocess.run([sys.executable, *words], cwd=ROOT, check=False, stdout=output, stderr=subprocess.STDOUT)
+            command = ["nice", "-n", NICENESS, sys.executable, *words]
+            subprocess.run(command, cwd=ROOT, check=False, stdout=output, stderr=subprocess.STDOUT)
 
 
 def main(chosen: list[str]) -> int:
