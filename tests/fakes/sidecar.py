@@ -60,6 +60,7 @@ class FakeSidecar:
         self.profiles: tuple[NodeProfile, ...] = ()
         self.figures: tuple[NodeRuleFigures, ...] = ()
         self.origins: tuple[NodeOrigin, ...] = ()
+        self.peer_key = ""
         self.cleaned: list[str] = []  # UIDs of deleted data
         self._disk: dict[str, NodeDatasetStatus] = {}
         self._writing = asyncio.Lock()  # one status at a time, as in a sidecar, so that an older one is never last
@@ -136,6 +137,7 @@ class FakeSidecar:
             tuning_profiles=self.profiles,
             tuning=self.figures,
             origins=self.origins,
+            peer_key=self.peer_key,
             observed_generation=self.cache.metadata.generation if self.cache else 0,
         )
         await self._kube.patch(NODE_CACHES, self.node, {"status": status.wire()}, subresource="status")
