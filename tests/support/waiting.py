@@ -54,13 +54,16 @@ async def eventually_async(look: Callable[[], Awaitable[T | None]], seconds: flo
     return answer
 
 
-def all_sockets_closed() -> bool:
-    """Return True if all TLS connections have closed.
+async def all_sockets_closed() -> None:
+    """Wait until all TLS connections have closed. Raises TimeoutError.
 
-    Clients' close() does not wait for that, and the loop ends with the test. asyncio shows a loop's transports only in
-    this private table.
+    Clients' close() does not wait for that, and the loop ends with the test. asyncio gives a peer 30 s to end its side.
+    It shows a loop's transports only in this private table.
     """
     transports = getattr(asyncio.get_running_loop(), "_transports", {})
-    return all(
-        transport.get_extra_info("socket") is None or transport.is_closing() for transport in transports.values()
+    await eventually(
+        lambda: all(
+            transport.get_extra_info("socket") is None or transport.is_closing() for transport in transports.values()
+        ),
+        2 * SECONDS,
     )

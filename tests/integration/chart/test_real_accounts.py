@@ -33,7 +33,7 @@ from tests.fakes.sidecar import FakeSidecar, settled
 from tests.support.apiserver import ApiServer
 from tests.support.asking_as import Api, token_of_sidecar
 from tests.support.chart import NAMESPACE
-from tests.support.waiting import all_sockets_closed, eventually, eventually_async
+from tests.support.waiting import all_sockets_closed, eventually_async
 
 SECONDS = 30.0
 
@@ -94,7 +94,7 @@ async def world(api: Api, apiserver: ApiServer) -> AsyncIterator[World]:
         await leading
         for task in made.tasks:
             await settled(task)
-    await eventually(all_sockets_closed)
+    await all_sockets_closed()
 
 
 async def test_the_node_of_a_dataset_reads_its_secret_and_another_does_not(

@@ -16,7 +16,7 @@ from tests.support.apiserver import ApiServer
 from tests.support.asking_as import ACCOUNTS, GOOD_RULE, OPERATOR, SIDECAR, Api, event, token_of_sidecar
 from tests.support.chart import NAMESPACE
 from tests.support.kinds import CLUSTER_ROLE_BINDINGS
-from tests.support.waiting import all_sockets_closed, eventually, wait_until
+from tests.support.waiting import all_sockets_closed, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +178,7 @@ async def test_a_sidecar_reads_a_secret_in_the_name_of_its_node_and_no_other(
     assert (await read(LONG))["metadata"]["name"] == "keys"
     with pytest.raises(Forbidden, match=f'User "{user_of("node-1")}" cannot get'):
         await read("node-1")
-    await eventually(all_sockets_closed)
+    await all_sockets_closed()
 
 
 PROFILE = {"apiVersion": names.API_VERSION, "kind": "TuningProfile", "metadata": {"name": "theirs"}, "spec": {}}

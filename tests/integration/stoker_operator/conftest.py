@@ -22,7 +22,7 @@ from stoker_operator.processes.leader import Leader
 from tests.fakes.sidecar import FakeSidecar, settled
 from tests.support.apiserver import ApiServer
 from tests.support.kinds import NAMESPACES
-from tests.support.waiting import all_sockets_closed, eventually, eventually_async
+from tests.support.waiting import all_sockets_closed, eventually_async
 
 # Buckets of the tests of caps only, one each: nodes of earlier tests count while their NodeCaches exist.
 CAPS = {
@@ -168,4 +168,4 @@ async def world(apiserver: ApiServer, monkeypatch: pytest.MonkeyPatch) -> AsyncI
         await settled(watching)
         for task in made.tasks:
             await settled(task)
-    await eventually(all_sockets_closed)
+    await all_sockets_closed()

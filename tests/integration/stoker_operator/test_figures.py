@@ -145,7 +145,7 @@ async def figures(apiserver: ApiServer, namespace: str, tmp_path: Path) -> Async
             await kube.delete(CLUSTER_ROLES, installed_names.FIGURES_ROLE)
         listing = await kube.list(API_SERVICES, field_selector=f"metadata.name={NAME}")
         assert listing.items == [], "the last replica takes its APIService away"
-    await eventually(all_sockets_closed)
+    await all_sockets_closed()
 
 
 async def test_a_tenant_sees_the_figures_of_its_own_pods_and_of_no_others(figures: FiguresWorld) -> None:

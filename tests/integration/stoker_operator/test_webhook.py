@@ -32,7 +32,7 @@ from stoker_tuning.frameworks.pod_hints import FrameworkSource, PodHints
 from tests.integration.stoker_operator.conftest import SECONDS
 from tests.support.apiserver import ApiServer
 from tests.support.chart import of_kind, render
-from tests.support.waiting import all_sockets_closed, eventually, eventually_async
+from tests.support.waiting import all_sockets_closed, eventually_async
 from tests.unit.stoker_operator.profiles import BAD, GOOD
 
 CURRENT, OLDER = "2c" * 32, "1a" * 32
@@ -88,7 +88,7 @@ async def admission(apiserver: ApiServer, namespace: str) -> AsyncIterator[Admis
         for kind in WEBHOOK_KINDS:
             await kube.delete(kind, name)
     await server.stop()
-    await eventually(all_sockets_closed)
+    await all_sockets_closed()
 
 
 def configuration(kind: Kind, name: str, namespace: str, port: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from stoker_operator.webhook.peer_authority import PeerAuthority
 from stoker_sidecar.agent.http.server import FiguresPage
 from tests.support.peers import new_authority, peer_tls
 from tests.support.ports import free_ports
-from tests.support.waiting import all_sockets_closed, eventually
+from tests.support.waiting import all_sockets_closed
 
 
 def of_the_operator(authority: PeerAuthority) -> ssl.SSLContext:
@@ -43,4 +43,4 @@ async def test_the_operator_alone_reads_figures(asking: object, status: int) -> 
         assert response.status == status
     await runner.cleanup()
     await asyncio.sleep(0)
-    await eventually(all_sockets_closed)
+    await all_sockets_closed()
