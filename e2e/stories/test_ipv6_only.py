@@ -8,6 +8,7 @@ import pytest
 
 from e2e.support import manifests
 from e2e.support.bucket import Bucket, files
+from e2e.support.tenant import eventually
 from e2e.support.world import PATIENTLY, SYSTEM, Home, World, metric, temporary_home
 
 NODES = ("node-1", "node-2")
@@ -75,7 +76,7 @@ def test_a_running_pod_is_shown_by_top(six: World, home: Home, bucket: Bucket) -
         manifests.pod(home.namespace, "stays", "moves:/data", "while cat /data/*/*; do sleep 1; done >/dev/null")
     )
     six.wait("pod", "stays", home.namespace, lambda it: it["status"].get("phase") == "Running")
-    assert "stays" in six.stoker("top", "--once", "-n", home.namespace)
+    eventually(lambda: "stays" in six.stoker("top", "--once", "-n", home.namespace), "the pod in top")
 
 
 @pytest.mark.parametrize("component", ["operator", "sidecar"])
