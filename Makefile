@@ -44,7 +44,7 @@ test: install $(VENV)/.clients ## Everything: lint, types, import rules, unit, c
 	@$(PY) -m tests.run
 
 .PHONY: check
-check: install ## Before each commit, in about five minutes: lint, types, import rules, unit
+check: install ## Before each commit, in about four minutes: lint, types, import rules, unit
 	@$(PY) -m tests.run lint unit
 
 .PHONY: lint

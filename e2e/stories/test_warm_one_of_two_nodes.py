@@ -1,7 +1,7 @@
 """A Dataset is warmed on one of two nodes, and every display for users is correct, during the warm-up and after it."""
 
 from e2e.support.bucket import files
-from e2e.support.world import PATIENTLY, Home, World, condition, node_rows
+from e2e.support.world import Home, World, condition, node_rows
 
 COUNT, SIZE = 120, 256 * 1024  # 30 MiB
 LIMIT = "4Mi"  # bytes per second: slow enough to observe the progress
@@ -41,4 +41,4 @@ def test_warming_is_shown_while_it_happens_and_is_true_afterwards(world: World, 
     assert " 30.0 MiB " in table[1]
     assert world.wait_event("pictures", home.namespace, "Listed")
     assert "100%" in world.wait_event("pictures", home.namespace, "Warm: ")
-    world.kubectl("wait", "--for=condition=Ready", "dataset/pictures", "-n", home.namespace, PATIENTLY)
+    world.kubectl("wait", "--for=condition=Ready", "dataset/pictures", "-n", home.namespace, "--timeout=5s")

@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parent
 # A few tests take more than a minute each. Started late, one would run on while all other workers are idle.
 _LONGEST = ("test_live_training.py",)
 # A server of asyncio that stops drops a connection that it has accepted in the same moment (cpython#109564).
-_LATE_CONNECTION = "ignore:Exception ignored in. <socket.socket :pytest.PytestUnraisableExceptionWarning"
+_LATE_CONNECTION = "ignore:Exception ignored in. <socket.socket .*raddr=:pytest.PytestUnraisableExceptionWarning"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

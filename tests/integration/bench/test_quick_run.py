@@ -26,7 +26,7 @@ def cache_disk() -> Iterator[Path]:
 def report(tmp_path_factory: pytest.TempPathFactory, cache_disk: Path) -> Report:
     result = tmp_path_factory.mktemp("bench") / "result.json"
     options = ["--quick", "--json", str(result), "--cache-dir", str(cache_disk)]
-    command = [sys.executable, "-m", "bench", "run", "B6", "memory", *options]
+    command = [sys.executable, "-m", "bench", "run", "B6", "B9", "memory", *options]
     subprocess.run(command, cwd=ROOT, check=True)
     return from_json(result.read_text())
 
@@ -38,6 +38,10 @@ def figures(report: Report, unit: str, system: str = "") -> list[float]:
 def test_a_warm_up_asks_for_each_object_once(report: Report) -> None:
     (row,) = (row for row in report.rows if row.workload == "B6" and row.unit == "s" and row.system == "Stoker")
     assert [cost.gets for cost in row.costs] == [500]
+
+
+def test_a_known_order_fetches_each_object_once(report: Report) -> None:
+    assert figures(report, "over-fetch, % of the epoch", "Stoker, order known") == [0]
 
 
 def test_lookups_list_nothing(report: Report) -> None:

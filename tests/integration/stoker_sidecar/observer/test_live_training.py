@@ -33,7 +33,7 @@ pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.skipif(not _HAS_TORCH, reason="Debian's PyTorch is not installed: tools/install-clients.sh"),
 ]
-# Nearly all of the time on an idle machine, a third by chance.
+# Nearly all of the time on an idle machine. The busiest run of CI had two thirds.
 _KNOWN = 0.5
 _SWEEP = 4
 # Seconds of a step, and of saving: shorter than in the programs, to save CI time. The results hold for longer ones too.
