@@ -6,6 +6,7 @@ from hashlib import sha256
 from typing import Any
 
 from stoker_api import names
+from stoker_api.datasets.dataset import MountMode
 from stoker_api.datasets.origin import NodeOrigin
 from stoker_api.goodput import EndedPod
 from stoker_api.node_caches.node_dataset import NodeDataset
@@ -166,6 +167,7 @@ class FakeSidecar:
             observed_generation=entry.generation,
             phase=phase if entry.version else NodePhase.LISTING,
             version=entry.version,
+            mode=MountMode.NATIVE if self._is_mounted(entry) else None,  # shows that a reader has this mount
             files=FILES if entry.version else 0,
             bytes=BYTES if entry.version else 0,
             warm_files=int(FILES * share),
@@ -178,6 +180,10 @@ class FakeSidecar:
             failing_reads=reads,
             error=NodeError(reason=reads.reason, message=reads.sentence("reads of pods")) if reads else None,
         )
+
+    def _is_mounted(self, entry: NodeDataset) -> bool:
+        mounts = ((one.dataset_namespace, one.dataset, one.phase) for one in self.mounts.values())
+        return (entry.namespace, entry.name, MountPhase.MOUNTED) in mounts
 
     def _older(self, version: str) -> OlderVersionStatus:
         phase = NodePhase.WARM if self.older_share == 1.0 else NodePhase.WARMING

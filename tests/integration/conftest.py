@@ -13,16 +13,12 @@ from tests.support.kinds import NAMESPACES
 FOLDER = Path(__file__).parent
 # A few tests take more than a minute each. Started late, one would run on while all other workers are idle.
 _LONGEST = ("test_live_training.py",)
-# A server of asyncio that stops drops a connection that it has accepted in the same moment (cpython#109564).
-_LATE_CONNECTION = "ignore:Exception ignored in. <socket.socket .*raddr=:pytest.PytestUnraisableExceptionWarning"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start with the longest files, then those with many tests, because each worker takes the next file."""
     tests = Counter(item.path for item in items)
     here = [item for item in items if item.path.is_relative_to(FOLDER)]
-    for item in here:
-        item.add_marker(pytest.mark.filterwarnings(_LATE_CONNECTION))
     here.sort(key=lambda item: (item.path.name not in _LONGEST, -tests[item.path], str(item.path)))
     items[:] = [item for item in items if not item.path.is_relative_to(FOLDER)] + here
 

@@ -59,10 +59,14 @@ class BoundedListener:
         return self._port
 
     async def stop(self) -> None:
-        """Stop accepting. Open connections stay until their requests are answered."""
-        for task in self._accepting:
+        """Stop accepting. Open connections stay until their requests are answered.
+
+        Connections before the end of their handshake are closed: the handler no longer closes one that begins later.
+        """
+        tasks = [*self._accepting, *self._tasks]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._accepting, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         for one in self._listening:
             one.close()
 

@@ -32,6 +32,11 @@ CAPS = {
 SECONDS = 30.0  # a busy two-core machine; passes take milliseconds
 
 
+def mount_is_known(dataset: Dataset) -> bool:
+    """Return True if the operator has read the report of a mount. A watch of its own reads Datasets."""
+    return any(node.mode for node in dataset.status.nodes)
+
+
 @dataclass
 class World:
     """One test's nodes and namespace. The operator runs in parallel. ``ahead`` is its clock's lead in seconds."""

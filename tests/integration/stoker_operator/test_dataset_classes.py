@@ -17,7 +17,7 @@ from stoker_kube.errors import NotFound
 from stoker_kube.resources import DATASET_CLASSES, DATASETS, NODE_CACHES
 from stoker_operator.core.views.conditions import find
 from tests.fakes.sidecar import BYTES
-from tests.integration.stoker_operator.conftest import SECONDS, World
+from tests.integration.stoker_operator.conftest import SECONDS, World, mount_is_known
 from tests.support.apiserver import ApiServer
 from tests.support.chart import of_kind, render
 from tests.support.kinds import NAMESPACES
@@ -226,6 +226,7 @@ async def test_a_quota_that_shrinks_takes_no_mounted_bytes_away(world: World, cl
     await world.until_dataset(lambda one: one.status.phase is Phase.READY)
     sidecar.mount(f"{world.namespace}/digits", "trainer")
     await sidecar.report()
+    await world.until_dataset(mount_is_known)
     await classes.change("tenants", quota={"perNode": "1Ki"})
     starved = await until_entry(world, sidecar.node, lambda one: one.quota_bytes == 0)
     assert (starved.version, starved.eager) == (sidecar.version, False)

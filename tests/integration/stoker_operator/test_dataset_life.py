@@ -23,7 +23,7 @@ from stoker_operator.core.plans.credentials_rbac import NamedCredentials
 from stoker_operator.core.plans.volumes import persistent_volume_name
 from stoker_operator.core.views.conditions import find
 from tests.fakes.sidecar import VERSION
-from tests.integration.stoker_operator.conftest import SECONDS, World
+from tests.integration.stoker_operator.conftest import SECONDS, World, mount_is_known
 from tests.support.waiting import eventually
 
 
@@ -172,6 +172,7 @@ async def test_deletion_waits_for_pods_then_for_disks_then_leaves_nothing(world:
     await world.until_dataset(phase_is(Phase.READY))
     sidecar.mount(f"{world.namespace}/digits", "trainer")
     await sidecar.report()
+    await world.until_dataset(mount_is_known)
 
     await world.kube.delete(DATASETS, "digits", world.namespace)
     held = await world.until_dataset(is_blocked)
@@ -229,6 +230,7 @@ async def test_a_new_version_replaces_the_old_one_while_a_mount_keeps_it(world: 
     sidecar.mount(f"{world.namespace}/digits", "trainer")
     sidecar.version = "b2" * 32
     await sidecar.report()
+    await world.until_dataset(mount_is_known)
     refresh = {"metadata": {"annotations": {names.ANNOTATION_REFRESH_REQUESTED: "2026-11-21T10:00:00Z"}}}
     await world.kube.patch(DATASETS, "digits", refresh, world.namespace)
     newer = await world.until_dataset(lambda d: d.status.version == "b2" * 32)

@@ -13,7 +13,7 @@ from stoker_kube.api import Object
 from stoker_kube.errors import Forbidden, Invalid
 from stoker_kube.resources import DATASETS, NODE_CACHES, PERSISTENT_VOLUME_CLAIMS, ROLES
 from stoker_operator.core.views.conditions import find
-from tests.integration.stoker_operator.conftest import SECONDS, World
+from tests.integration.stoker_operator.conftest import SECONDS, World, mount_is_known
 from tests.support.kinds import NAMESPACES, POLICIES, POLICY_BINDINGS, RESOURCE_QUOTAS
 from tests.support.waiting import eventually_async
 
@@ -81,6 +81,7 @@ async def test_a_namespace_that_is_deleted_with_two_datasets_of_different_secret
         await until(world, odd_namespace, name, lambda one: one.status.phase == "Ready")
     sidecar.mount(f"{odd_namespace}/read", "reader")
     await sidecar.report()
+    await until(world, odd_namespace, "read", mount_is_known)
     # The namespace controller does this in a real cluster.
     await world.kube.delete(NAMESPACES, odd_namespace)
     for role in (await world.kube.list(ROLES, odd_namespace)).items:

@@ -93,6 +93,16 @@ async def test_a_connection_without_a_whole_request_head_is_closed(said: bytes, 
         await eventually(lambda: not len(server.connections))
 
 
+@pytest.mark.parametrize("said", [b"", b"\x16\x03\x01"], ids=["silent", "half a handshake"])
+async def test_a_server_that_stops_closes_connections_before_the_end_of_their_handshake(said: bytes) -> None:
+    async with serving(ConnectionLimits(trusted=9, seconds=SECONDS), peer_tls("a").server_context()) as server:
+        stream = await server.dial()
+        stream[1].write(said)
+        await eventually(lambda: len(server.connections) == 1)
+    assert await is_closed(stream)
+    assert not len(server.connections)
+
+
 @FLOOD
 async def test_silent_connections_do_not_keep_a_request_from_its_answer() -> None:
     async with serving(ConnectionLimits(seconds=60)) as server:
