@@ -117,7 +117,7 @@ async def nodes(
     store: MemoryStore | None = None,
     capacity: int | None = None,
 ) -> AsyncIterator[tuple[list[CacheNodeUnderTest], str]]:
-    """Open nodes of one bucket that know the version, with its digest."""
+    """Open nodes of one bucket that know the version, with its digest. Their clocks stand: no patience ends by itself."""
 
     @asynccontextmanager
     async def meet(folder: Path | None, uid: str, digest: str, names: Mapping[str, str]) -> AsyncIterator[PeerClient]:
@@ -134,6 +134,7 @@ async def nodes(
         for opened in found:
             await opened.configure(listingId="1", version=digests[0])
             await opened.reach(lambda status: status.phase is NodePhase.IDLE)
+            opened.clock.stop()
         yield found, digests[0]
 
 
