@@ -89,6 +89,12 @@ class FileGrouping:
         """The largest kernel read-ahead of any file, in bytes. None for the default."""
         return None if self._read_ahead == READ_AHEAD else self._read_ahead
 
+    def unsorted(self) -> FileKnobs:
+        """Return the knobs for files that have no group yet, by the rules for the whole Dataset."""
+        compiled, most = self._rules.compiled, self._rules.choice.most_level
+        given = [given_values(compiled, rules.applying_without_file(), None) for rules in self._file_rules]
+        return merged(file_knobs(recommend(values, self._sets), most) for values in given)
+
     def counts(self) -> tuple[list[int], list[int]]:
         """Return the number of files per rule that match it, and that have one of its values."""
         for met in self._known.values():
