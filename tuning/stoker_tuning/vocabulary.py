@@ -28,7 +28,7 @@ class ModelFileKind(StrEnum):
 
 
 class OptimizationLevel(StrEnum):
-    """The resources spent on prefetch; stoker_tuning.recommend has the figures of each level."""
+    """The resources spent on prefetch. The document levels.yaml has the values of each level."""
 
     BASIC = "Basic"
     BALANCED = "Balanced"
@@ -152,14 +152,6 @@ class WarmOrder(StrEnum):
     EARLY = "early"
     NORMAL = "normal"
     LATE = "late"
-
-
-class CachePlace(StrEnum):
-    """The kind of cache folder for a file; ``auto``: the node decides."""
-
-    AUTO = "auto"
-    MEMORY = "memory"
-    DISK = "disk"
 
 
 class RuleLayer(StrEnum):

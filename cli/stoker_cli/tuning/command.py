@@ -28,6 +28,7 @@ from stoker_cli.tuning.rows import Trial, explanation_lines, value_rows
 from stoker_tuning.documents.assembly import TuningRules, builtin_rules, read_profile
 from stoker_tuning.documents.errors import DocumentError, Problem
 from stoker_tuning.documents.lint import lint_document
+from stoker_tuning.documents.named_sets import named_sets
 from stoker_tuning.documents.profile_models import TuningDocument
 from stoker_tuning.documents.tree import MOST_BYTES
 from stoker_tuning.documents.values import parse_bytes
@@ -194,9 +195,7 @@ def _try(trial: Trial, folder: Path, *, tell: bool, keep: bool) -> dict[str, lis
 @click.option("--size", type=_Size(), help="Size of the file. Default: the size of PATH, if that is a local file.")
 @_choice("--kind", ModelFileKind, "Kind of model file.")
 @_choice("--split", Split, "Split of the Dataset that the file belongs to.")
-@click.option(
-    "--all", "every", is_flag=True, help="Also list recommendations that are not in force, and rules that do not match."
-)
+@click.option("--all", "every", is_flag=True, help="Also list rules that do not match.")
 @_PLUGINS
 @_around
 @OUTPUT
@@ -217,9 +216,9 @@ def explain(
     output: str,
     **options: Any,
 ) -> None:
-    """Show the tuning values for the file PATH of a Dataset, and the rule that sets each.
+    """Show the tuning values in force for the file PATH of a Dataset, and the rule or level that sets each.
 
-    IN FORCE is yes for values that nodes apply. With POD, shows the values for the Datasets of a running pod, by the
+    With POD, shows the values for the Datasets of a running pod, by the
     rules in force on its node or in --profile. Other options then describe the node.
     """
     with refusals():
@@ -242,12 +241,12 @@ def explain(
         )
         rules = compile_rules(list(_profile(file, installed).rules))
         applying = FileRules(rules, surroundings).applying(facts)
-        explained = recommend(given_values(rules, applying, facts), surroundings)
+        explained = recommend(given_values(rules, applying, facts), named_sets())
         if output == "json":
             print_json(rows.explained_wire(rules, explained, surroundings, facts))
             return
         model = kind is not None and kind != ModelFileKind.UNKNOWN
-        _show_values(explained, every=every, model=model)
+        _show_values(explained, model=model)
         for line in explanation_lines(rules, surroundings, facts, every=every):
             click.echo(line)
 
@@ -305,16 +304,13 @@ def _show_pod(pod: PodTuning, *, every: bool) -> None:
     head, reads, *lines = pod.lines(every=every)
     click.echo(head)
     click.echo(reads)
-    _show_values(pod.explained, every=every)
+    _show_values(pod.explained)
     for line in lines:
         click.echo(line)
 
 
-def _show_values(explained: Explained, *, every: bool, model: bool = False) -> None:
-    if shown := list(value_rows(explained, every=every, model=model)):
-        console().print(render.table(rows.VALUE_COLUMNS, shown))
-    if not every:
-        click.echo(rows.ONLY_RULES)
+def _show_values(explained: Explained, *, model: bool = False) -> None:
+    console().print(render.table(rows.VALUE_COLUMNS, list(value_rows(explained, model=model))))
 
 
 async def _ask_nodes(

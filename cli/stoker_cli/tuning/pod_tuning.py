@@ -11,12 +11,12 @@ from stoker_cli.output import printable
 from stoker_cli.rows import UNKNOWN, order_words
 from stoker_cli.tuning import rows
 from stoker_cli.tuning.pod_rules import RulesInUse
-from stoker_tuning.recommend.knobs import TURNED_KNOBS
+from stoker_tuning.documents.named_sets import named_sets
 from stoker_tuning.recommend.recommendation import Explained, recommend
 from stoker_tuning.rules.compiled import CompiledRule, compile_rules
 from stoker_tuning.rules.facts import AccessFacts, Surroundings, SystemFacts, WorkloadFacts
 from stoker_tuning.rules.file_rules import FileRules
-from stoker_tuning.rules.merging import GivenValue, given_values
+from stoker_tuning.rules.merging import given_values
 from stoker_tuning.vocabulary import AccessPattern, ModelFileKind, TrainingPhase
 
 
@@ -30,12 +30,6 @@ class PodTuning:
     rules: tuple[CompiledRule, ...]
     explained: Explained
     in_use: RulesInUse
-
-    @property
-    def not_turned(self) -> list[str]:
-        """Knobs that rules set but Stoker does not apply."""
-        origins = self.explained.origins.items()
-        return sorted(knob for knob, each in origins if isinstance(each, GivenValue) and knob not in TURNED_KNOBS)
 
     def lines(self, *, every: bool) -> Iterator[str]:
         """Describe the pod, its last change, and the matching rules."""
@@ -53,8 +47,6 @@ class PodTuning:
         yield printable(f"{row.pod} on {self.node}: {facts or 'no figures yet'}.")
         yield printable(f"Datasets: {', '.join(self.in_use.datasets) or 'unknown'}. By {self.in_use.description}:")
         yield from self.in_use.notes
-        if self.not_turned:
-            yield f"Not applied by Stoker: {', '.join(self.not_turned)}."
         if row.tuned:
             gain = UNKNOWN if row.gain_percent is None else f"{row.gain_percent:+d}%"
             yield printable(f"Last change: {row.tuned}, {gain} items per second.")
@@ -75,7 +67,6 @@ class PodTuning:
             "datasets": list(self.in_use.datasets),
             "rulesOf": self.in_use.description,
             "notes": list(self.in_use.notes),
-            "notTurned": self.not_turned,
         }
 
 
@@ -100,7 +91,7 @@ def pod_tuning(cache: NodeCache, row: NodeWorkload, in_use: RulesInUse, node: Sy
     node_with_defaults = node_facts(cache, row, in_use.datasets, node)
     around, rules = pod_surroundings(row, node_with_defaults), compile_rules(list(in_use.rules))
     applying = FileRules(rules, around).applying_without_file()
-    explained = recommend(given_values(rules, applying, None), around)
+    explained = recommend(given_values(rules, applying, None), named_sets())
     return PodTuning(cache.metadata.name, row, around, rules, explained, in_use)
 
 

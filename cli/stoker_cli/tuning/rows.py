@@ -7,19 +7,17 @@ from stoker_api.meta import format_bytes
 from stoker_cli.output import printable
 from stoker_tuning.documents.assembly import TuningRules
 from stoker_tuning.documents.errors import DocumentError, Problem
-from stoker_tuning.recommend.in_force import in_force
-from stoker_tuning.recommend.knobs import KNOBS, Knob, KnobKind
+from stoker_tuning.recommend.knobs import AUTO, KNOBS, Knob, KnobKind
 from stoker_tuning.recommend.recommendation import Explained
 from stoker_tuning.rules.compiled import CompiledRule
 from stoker_tuning.rules.facts import FileFacts, Surroundings
 from stoker_tuning.rules.file_rules import FileRules
 from stoker_tuning.rules.merging import GivenValue
 from stoker_tuning.rules.spec import KnobValue, RuleSpec
-from stoker_tuning.vocabulary import ModelFileKind
+from stoker_tuning.vocabulary import Compression, ModelFileKind
 
 RULE_COLUMNS = ("RULE", "FROM", "LAYER", "PRIORITY", "FILES", "SIZE", "OF ALL")
-VALUE_COLUMNS = ("KNOB", "VALUE", "IN FORCE", "GIVEN BY", "BECAUSE")
-ONLY_RULES = "All other knobs keep Stoker's own behavior; --all lists their recommended values."
+VALUE_COLUMNS = ("KNOB", "VALUE", "GIVEN BY", "BECAUSE")
 
 
 def verdict(file: str, result: TuningRules | DocumentError, warnings: Sequence[Problem] = ()) -> dict[str, object]:
@@ -99,29 +97,36 @@ class Trial:
         return {"files": self._total, "bytes": self._total_bytes, "untouched": self._untouched, "rules": rows}
 
 
-def value_rows(explained: Explained, *, every: bool, model: bool = False) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each knob that a rule sets, or for all with ``every``. ``model``: the file is a model file."""
-    for knob in KNOBS:
+def value_rows(explained: Explained, *, model: bool = False) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each value in force. ``model``: the file is a model file."""
+    for knob in _in_force(explained, model=model):
         value, origin = getattr(explained.values, knob.name), explained.origins[knob.name]
-        applied = in_force(explained, knob.name, model=model)
-        if every or applied or isinstance(origin, GivenValue):
-            yield knob.name, _written(knob, value), _yes_or_no(applied), _giver(origin), _reason(origin)
+        yield knob.name, _written(knob, value), _giver(origin, explained), _reason(origin)
 
 
-def _yes_or_no(applied: bool) -> str:
-    return "yes" if applied else "no"
+def _in_force(explained: Explained, *, model: bool) -> Iterator[Knob]:
+    """Yield the knobs whose values have an effect on the file."""
+    values, pages = explained.values, isinstance(explained.origins["page_cache_prefetch"], GivenValue)
+    idle = {"compression_level", "min_ratio"} if values.compression == Compression.OFF else set()
+    idle |= {"page_cache_prefetch"} if values.page_cache_prefetch and not (pages or model) else set()
+    yield from (knob for knob in KNOBS if knob.name not in idle)
 
 
 def _written(knob: Knob, value: KnobValue) -> str:
-    if knob.kind is KnobKind.BYTES:
+    if knob.kind is KnobKind.BYTES and value != AUTO:
         return format_bytes(float(value))
     return str(value).lower() if knob.kind is KnobKind.SWITCH else str(value)
 
 
-def _giver(origin: GivenValue | str) -> str:
-    if isinstance(origin, str):
+def _giver(origin: GivenValue | str, explained: Explained) -> str:
+    """Return the rule, or the named set and what names it."""
+    if not isinstance(origin, str):
+        return f"{origin.rule.id} ({origin.rule.origin}; {origin.rule.origin.layer})"
+    knob, _, name = origin.partition(" ")
+    naming = explained.origins.get(knob, "default")
+    if naming == "default" or getattr(explained.values, knob) != name:
         return origin
-    return f"{origin.rule.id} ({origin.rule.origin}; {origin.rule.origin.layer})"
+    return f"{origin}, by {_giver(naming, explained)}"
 
 
 def _reason(origin: GivenValue | str) -> str:
@@ -157,14 +162,10 @@ def explained_wire(
 
 
 def values_wire(explained: Explained, *, model: bool = False) -> dict[str, object]:
-    """Return the value and origin of each knob, and whether it is in force, as JSON."""
+    """Return the values in force with their origins, as JSON."""
     return {
-        knob.name: {
-            "value": getattr(explained.values, knob.name),
-            "inForce": in_force(explained, knob.name, model=model),
-        }
-        | _origin_wire(explained.origins[knob.name])
-        for knob in KNOBS
+        knob.name: {"value": getattr(explained.values, knob.name)} | _origin_wire(explained.origins[knob.name])
+        for knob in _in_force(explained, model=model)
     }
 
 

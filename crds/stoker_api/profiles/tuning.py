@@ -31,8 +31,8 @@ class Tuning(Model):
     level: Annotated[
         OptimizationLevel | None,
         Field(
-            description="How much is spent on early preparation. This overrides the rules. Absent: rules and phases "
-            "decide."
+            description="How much is spent on early preparation, after the profile's own rules. Basic: nothing. "
+            "Absent: the rules decide, or Balanced."
         ),
     ] = None
 
@@ -59,7 +59,7 @@ class TuningLimits(Model):
     ] = None
     max_level: Annotated[
         OptimizationLevel | None,
-        Field(description="The highest level, also for rules; higher ones are reduced to it. Absent: no limit."),
+        Field(description="The highest level, also for rules. Below Balanced, it limits figures. Absent: no limit."),
     ] = None
 
 
@@ -72,7 +72,7 @@ class NodeTuning(Model):
     environment: Annotated[
         str, Field(description="The environment in force if the profile names none.", max_length=63)
     ] = ""
-    level: Annotated[OptimizationLevel | None, Field(description="The level, which overrides the rules.")] = None
+    level: Annotated[OptimizationLevel | None, Field(description="The level, after the profile's own rules.")] = None
     most_level: Annotated[OptimizationLevel | None, Field(description="The highest level, also for rules.")] = None
 
     @property

@@ -19,7 +19,7 @@ from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.volumes.core.publish import VersionKey
 from stoker_sidecar.volumes.synchronization import Changes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
-from stoker_sidecar.wire.fetcher_hints import Tune
+from stoker_sidecar.wire.fetcher_hints import FileKnobs, Tune
 from stoker_tuning.rules.facts import Surroundings, SystemFacts
 
 log = logging.getLogger(__name__)
@@ -237,7 +237,10 @@ class Tuner:
         )  # the rules themselves, since an id may be reused after they are gone
         known = self._sorted.setdefault(version, {})
         if key not in known:
-            found = await self._sort(version, rules, FileGrouping(rules, around))
+            grouping = FileGrouping(rules, around)
+            if version not in self.in_force and (knobs := grouping.unsorted()) != FileKnobs():
+                self._tell(Tune(*version, (knobs,)))  # sorting a million files takes a minute
+            found = await self._sort(version, rules, grouping)
             if found is None:
                 return None
             known[key] = found

@@ -36,7 +36,8 @@ class FileKnobs(Struct, frozen=True, omit_defaults=True):
     warmed. ``divided``: one of the version's nodes fetches the file and sends it to its peers. ``weight``: weight of
     requests within the version. ``bandwidth``: maximum share of the node's bandwidth while other groups fetch.
     ``keep``: priority if not all fits, from 3, kept first, to 0. ``paged``: read into the page cache whenever a volume
-    of the version is mounted. ``foreseen``: also read into it when a known order predicts it.
+    of the version is mounted. ``foreseen``: also read into it when a known order predicts it. ``ordered``: fetch when a
+    known order predicts it. ``reused``: keep for the next epoch in place of files that are not read in it.
     """
 
     ahead_bytes: Annotated[int, Meta(ge=0, le=2**30)] | None = None
@@ -52,6 +53,8 @@ class FileKnobs(Struct, frozen=True, omit_defaults=True):
     keep: Annotated[int, Meta(ge=0, le=3)] = KEEP_NORMAL
     paged: bool = False
     foreseen: bool = True
+    ordered: bool = True
+    reused: bool = True
 
 
 class Tune(Struct, frozen=True, tag_field="op", tag="tune", omit_defaults=True):

@@ -15,7 +15,6 @@ from tests.unit.stoker_cli.builders import connect_to
 
 DEEP = {"type": "prefetch", "target": "dataset", "parameters": {"prefetch_depth": 77}}
 SPEC: dict[str, Any] = {"rules": [{"id": "deep", "actions": [DEEP]}]}
-PLACE = {"type": "cache", "target": "dataset", "parameters": {"cache_place": "memory"}}
 
 
 class PodCluster:
@@ -132,12 +131,6 @@ def test_the_level_of_the_dataset_counts_after_the_profiles_rules(cluster: PodCl
 
     assert (found["values"]["level"]["value"], found["values"]["level"]["rule"]) == ("Maximum", "level")
     assert found["notes"] == ["The DatasetClass allows at most the level Balanced."]
-
-
-def test_knobs_that_are_not_applied_are_named(cluster: PodCluster) -> None:
-    cluster.profiles = {"fast": profile({"rules": [{"id": "small", "actions": [PLACE]}]})}
-
-    assert "cache_place" in explained()["notTurned"]
 
 
 @cases(

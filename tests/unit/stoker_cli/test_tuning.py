@@ -19,7 +19,7 @@ RULES = """\
       conditions:
         - {type: file_pattern, value: "*.tar"}
         - {type: workload_context, property: phase, value: Training}
-      actions: [{type: stream, parameters: {chunk_size: 16Mi}}]
+      actions: [{type: stream, parameters: {parallel_streams: 16}}]
     - id: never
       conditions: [{type: file_pattern, value: "*.nothing"}]
       actions: [{type: cache, parameters: {should_cache: false}}]
@@ -136,9 +136,8 @@ def test_a_missing_folder_is_exit_code_3(document: Path, tmp_path: Path) -> None
 
 def test_an_explanation_has_the_rule_and_reason_of_each_value(document: Path) -> None:
     found = parsed(stoker("explain", document, "train/1.tar", "--phase", "Training", "-o", "json"))
-    assert found["values"]["chunk_size"] == {
-        "value": 16 << 20,
-        "inForce": False,
+    assert found["values"]["parallel_streams"] == {
+        "value": 16,
         "from": "rule",
         "rule": "shards",
         "document": "mine",
@@ -146,32 +145,45 @@ def test_an_explanation_has_the_rule_and_reason_of_each_value(document: Path) ->
         "group": "",
         "because": ["file_pattern glob equals *.tar", "workload_context phase equals Training"],
     }
-    assert found["values"]["prefetch_size"] == {"value": 1 << 20, "inForce": False, "from": "phase Training"}
+    assert found["values"]["prefetch_size"] == {"value": "auto", "from": "level Balanced"}
 
 
 def test_an_explanation_is_a_table_and_a_line_for_each_rule(document: Path) -> None:
     result = stoker("explain", document, "train/1.tar", "--phase", "Training", "--all")
     lines = result.stdout.splitlines()
-    assert any(line.split()[:5] == ["chunk_size", "16.0", "MiB", "no", "shards"] for line in lines)
+    assert any(line.split()[:4] == ["parallel_streams", "16", "shards", "(mine;"] for line in lines)
     assert "shards applies: 100 % of its condition weight matches." in lines
     assert "never does not apply: 0 % matches. Missing: file_pattern glob equals *.nothing." in lines
 
 
-def test_an_explanation_lists_only_knobs_of_rules_without_all(document: Path) -> None:
-    words = ("explain", document, "train/1.tar", "--phase", "Training")
-    assert "phase Training" not in stoker(*words).stdout
-    assert "phase Training" in stoker(*words, "--all").stdout
+@cases(
+    "settings, row",
+    ("", "prefetch_depth auto strategy Adaptive, by level Balanced"),
+    ("{level: Aggressive}", "kernel_read_ahead 32.0 MiB level Aggressive, by settings (mine, settings; custom)"),
+    ("{level: Aggressive}", "known_order true level Balanced"),
+    ("{cache_policy: None}", "lane_weight 1 cache_priority Low, by cache_policy None, by settings (mine, settings"),
+)
+def test_an_explanation_names_the_set_of_a_value_and_its_rule(document: Path, settings: str, row: str) -> None:
+    document.write_text(f"{HEAD}  settings: {settings or '{}'}\n")
+    lines = [" ".join(line.split()) for line in stoker("explain", document, "a").stdout.splitlines()]
+    assert any(line.startswith(row) for line in lines), lines
+
+
+def test_an_explanation_leaves_out_values_without_effect(document: Path) -> None:
+    document.write_text(f"{HEAD}  settings: {{level: Maximum}}\n")
+    values = parsed(stoker("explain", document, "a", "-o", "json"))["values"]
+    assert not {"compression_level", "min_ratio", "page_cache_prefetch"} & values.keys()
 
 
 @cases(
     "rules, warning",
     (
         "[{id: a, actions: [{type: stream, parameters: {chunk_size: 16Mi}}]}]",
-        'mine.yaml:5:11: warning: spec.rules[0]: the rule "a" has no effect: Stoker does not apply chunk_size',
+        "parameters.chunk_size: chunk_size was removed and has no effect: delete it",
     ),
     (
         "[{id: a, actions: [{type: cache, parameters: {cache_place: disk, should_cache: false}}]}]",
-        "warning: spec.rules[0].actions[0].parameters.cache_place: cache_place has no effect",
+        "warning: spec.rules[0].actions[0].parameters.cache_place: cache_place was removed and has no effect",
     ),
     (
         "[{id: a, conditions: [{type: workload_context, property: framework, value: torch}], "
@@ -213,8 +225,8 @@ def test_the_size_of_a_local_file_is_known(document: Path, folder: Path) -> None
         HEAD + RULES.replace('file_pattern, value: "*.tar"', "file_context, property: size, value: 1Ki")
     )
     words = ("explain", document, folder / "train" / "1.tar", "--phase", "Training", "-o", "json")
-    assert parsed(stoker(*words))["values"]["chunk_size"]["from"] == "rule"
-    assert parsed(stoker(*words, "--size", "2Ki"))["values"]["chunk_size"]["from"] == "default"
+    assert parsed(stoker(*words))["values"]["parallel_streams"]["from"] == "rule"
+    assert parsed(stoker(*words, "--size", "2Ki"))["values"]["parallel_streams"]["from"] == "level Balanced"
 
 
 @pytest.mark.parametrize("command", [["validate"], ["test"], ["explain"], []])

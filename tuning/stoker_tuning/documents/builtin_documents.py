@@ -1,6 +1,6 @@
 """The documents that come with Stoker: rules, templates, frameworks, environments and hardware profiles.
 
-They are YAML files next to this module, in the format of users' documents.
+They are YAML files next to this module, in the format of users' documents. LEVELS has a format of its own.
 """
 
 from functools import cache
@@ -11,13 +11,19 @@ from stoker_tuning.documents.reading import read_document
 
 _PACKAGE = "stoker_tuning.documents"
 _FOLDER = "builtin"
+LEVELS = "levels.yaml"
 
 
 def builtin_sources() -> dict[str, str]:
     """Return the text of each document by its file's name."""
     folder = files(_PACKAGE) / _FOLDER
-    found = sorted(each.name for each in folder.iterdir() if each.name.endswith(".yaml"))
-    return {name: (folder / name).read_text(encoding="utf-8") for name in found}
+    found = sorted(each.name for each in folder.iterdir() if each.name.endswith(".yaml") and each.name != LEVELS)
+    return {name: builtin_text(name) for name in found}
+
+
+def builtin_text(name: str) -> str:
+    """Return the text of one document."""
+    return (files(_PACKAGE) / _FOLDER / name).read_text(encoding="utf-8")
 
 
 @cache

@@ -9,7 +9,7 @@ from stoker_tuning.documents.reading import read_document
 from stoker_tuning.documents.rule_models import TuningRule
 from stoker_tuning.documents.tree import Path, Tree
 from stoker_tuning.frameworks.builtin_plugins import BUILT_IN
-from stoker_tuning.recommend.knobs import TURNED_KNOBS
+from stoker_tuning.recommend.knobs import REMOVED
 from stoker_tuning.vocabulary import ConditionOperator, ConditionScope
 
 _GROUPS = ("templates", "frameworks", "environments", "hardware_profiles")
@@ -20,11 +20,9 @@ def lint_document(source: bytes | str, plugins: Sequence[TuningDocument] = ()) -
     """Return the warnings about a document, in its order. Raises DocumentError for an invalid one."""
     document, tree = read_document(source)
     frameworks = _frameworks((*builtin_documents(), *plugins))
-    found = [*_truth_words(tree), *_framework_profiles(document, tree, frameworks)]
+    found = [*_truth_words(tree), *_removed_parts(tree), *_framework_profiles(document, tree, frameworks)]
     for path, rule in _rules(document):
-        found += [*_idle_knobs(rule, path, tree), *_unknown_frameworks(rule, path, tree, frameworks)]
-    for path, parameters in _template_parameters(document):
-        found += [_idle(tree, (*path, name), name) for name in parameters if name not in TURNED_KNOBS]
+        found += _unknown_frameworks(rule, path, tree, frameworks)
     return tuple(sorted(found, key=lambda each: (each.line, each.column)))
 
 
@@ -40,28 +38,10 @@ def _rules(document: TuningDocument) -> Iterator[tuple[Path, TuningRule]]:
         yield from (((*path, "rules", number), rule) for number, rule in enumerate(rules))
 
 
-def _template_parameters(document: TuningDocument) -> Iterator[tuple[Path, Sequence[str]]]:
-    for number, template in enumerate(document.spec.templates):
-        yield ("spec", "templates", number, "parameters"), list(template.parameters)
-    for number, use in enumerate(document.spec.use):
-        yield ("spec", "use", number, "parameters"), list(use.parameters)
-
-
-def _idle_knobs(rule: TuningRule, path: Path, tree: Tree) -> Iterator[Problem]:
-    knobs = {name for action in rule.actions for name in action.parameters}
-    if knobs and not knobs & TURNED_KNOBS:
-        names = ", ".join(sorted(knobs))
-        text = f"the rule {quoted(rule.id)} has no effect: Stoker does not apply {names}; set prefetch_depth instead"
-        yield tree.problem(path, text)
-        return
-    for number, action in enumerate(rule.actions):
-        for name in action.parameters:
-            if name not in TURNED_KNOBS:
-                yield _idle(tree, (*path, "actions", number, "parameters", name), name)
-
-
-def _idle(tree: Tree, path: Path, name: str) -> Problem:
-    return tree.problem(path, f"{name} has no effect: Stoker does not apply it")
+def _removed_parts(tree: Tree) -> Iterator[Problem]:
+    for path in tree.places:
+        if path[-2:] in REMOVED:
+            yield tree.problem(path, f"{path[-1]} was removed and has no effect: delete it")
 
 
 def _unknown_frameworks(rule: TuningRule, path: Path, tree: Tree, known: Sequence[str]) -> Iterator[Problem]:

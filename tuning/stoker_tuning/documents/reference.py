@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from enum import StrEnum
 from itertools import groupby
 from pathlib import Path
 
@@ -10,9 +9,10 @@ from pydantic import BaseModel
 
 from stoker_tuning.documents import profile_models, reference_text, rule_models, tree, values
 from stoker_tuning.documents.builtin_documents import builtin_documents
+from stoker_tuning.documents.named_sets import named_sets
 from stoker_tuning.documents.values import format_size
-from stoker_tuning.recommend.knobs import KNOB_BY_NAME, KNOBS, TURNED_KNOBS, Knob, KnobKind
-from stoker_tuning.recommend.named_sets import DEFAULTS, NAMED_SETS, PHASES, SLOW_TRAINING
+from stoker_tuning.recommend.knobs import KNOB_BY_NAME, KNOBS, REMOVED, Knob, KnobKind
+from stoker_tuning.recommend.named_sets import NamedSet
 from stoker_tuning.rules.conditions import MOST_MEMORY
 from stoker_tuning.rules.globs import MOST_PATTERN
 from stoker_tuning.rules.properties import OPERATORS, PROPERTIES, ValueKind
@@ -70,6 +70,7 @@ def _fields() -> str:
         rows = [
             (f"`{field.alias or name}`{'*' if field.is_required() else ''}", field.description or "")
             for name, field in model.model_fields.items()
+            if ("settings", name) not in REMOVED
         ]
         title = (model.__doc__ or "").splitlines()[0]
         parts += [f"### {model.__name__}", title, _list(rows)]
@@ -96,9 +97,6 @@ def _conditions() -> str:
     )
 
 
-_NOT_YET = "*No effect.*"
-
-
 def _bounds(knob: Knob) -> str:
     if knob.words is not None:
         return ", ".join(f"`{word}`" for word in knob.words)
@@ -107,10 +105,10 @@ def _bounds(knob: Knob) -> str:
 
 def _actions() -> str:
     rows = [
-        (action, k.name, _bounds(k), k.about if k.name in TURNED_KNOBS else f"{k.about} {_NOT_YET}")
+        (action, knob.name, _bounds(knob), knob.about)
         for action in ActionType
-        for k in KNOBS
-        if action in k.actions
+        for knob in KNOBS
+        if action in knob.actions
     ]
     older = ", ".join(f"`{name}` (`{action}`)" for name, action in sorted(rule_models.ACTION_ALIASES.items()))
     return "\n\n".join(["## Actions", reference_text.ACTIONS, _grouped(rows), f"Older names of actions: {older}."])
@@ -122,30 +120,20 @@ def _value(name: str, value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _sets(title: str, sets: Mapping[StrEnum, Mapping[str, object]]) -> str:
-    knobs = list(dict.fromkeys(knob for each in sets.values() for knob in each))
+def _sets(title: str, sets: Mapping[str, NamedSet]) -> str:
+    knobs = list(dict.fromkeys(knob for each in sets.values() for knob in each.values))
     rows = [
-        (f"`{name}`", *(_value(knob, each[knob]) if knob in each else "" for knob in knobs))
-        for name, each in sets.items()
+        (f"`{knob}`", *(_value(knob, each.values[knob]) if knob in each.values else "" for each in sets.values()))
+        for knob in knobs
     ]
-    return _table((title, *(f"`{knob}`" for knob in knobs)), rows)
+    about = [(f"`{name}`", each.description) for name, each in sets.items() if each.description]
+    table = _table((title, *(f"`{name}`" for name in sets)), rows)
+    return f"{table}\n\n{_list(about)}" if about else table
 
 
 def _named_sets() -> str:
-    slow = ", ".join(f"`{knob}` {value}" for knob, value in SLOW_TRAINING.items())
-    defaults = [(f"`{knob}`", _value(knob, value)) for knob, value in DEFAULTS.items()]
-    return "\n\n".join(
-        [
-            "## Named sets",
-            reference_text.NAMED_SETS,
-            *(_sets(f"`{knob}`", sets) for knob, sets in NAMED_SETS.items()),
-            "### Phases",
-            _sets("phase", PHASES),
-            f"If fewer than 10 items per second are read in Training: {slow}.",
-            "### Defaults",
-            _list(defaults),
-        ]
-    )
+    tables = (_sets(f"`{knob}`", sets) for knob, sets in named_sets().items())
+    return "\n\n".join(["## Named sets", reference_text.NAMED_SETS, *tables])
 
 
 def _builtin() -> str:

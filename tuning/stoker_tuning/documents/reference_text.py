@@ -68,11 +68,12 @@ Earlier layers win. Later ones fill the gaps:
 4. **built-in**.
 
 Within a layer, higher `priority` comes first, then document order. Named sets that rules select (such as a level) fill
-the remaining values, then the phase, then the sets that the phase selects. Values of a phase are recommendations, and
-nodes do not apply them."""
+the remaining values: the strategy first, the level last. The level `Basic` fills them at once, so that it precedes the
+rules of later layers. The level `Balanced` sets all other values."""
 
 NAMED_SETS = """\
-A level, a strategy, a cache policy, or a cache priority names values of other knobs."""
+A level, a strategy, a cache policy, or a cache priority names values of other knobs. `auto` leaves the figure to the
+fetcher, which adapts it to the reader."""
 
 BUILT_IN = """\
 The built-in documents are in `tuning/stoker_tuning/documents/builtin`."""

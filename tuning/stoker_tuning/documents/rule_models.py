@@ -17,7 +17,7 @@ from stoker_tuning.documents.values import (
     refusal,
     refusal_at,
 )
-from stoker_tuning.recommend.knobs import KNOB_BY_NAME, knob_names
+from stoker_tuning.recommend.knobs import KNOB_BY_NAME, REMOVED, knob_names
 from stoker_tuning.rules.properties import OPERATORS, FactProperty, property_names, property_of
 from stoker_tuning.rules.spec import KnobValue, Scalar
 from stoker_tuning.vocabulary import ActionTarget, ActionType, ConditionOperator, ConditionScope
@@ -138,13 +138,14 @@ def _all_extensions(value: object) -> bool:
 
 
 def checked_parameters(value: object, known: list[str], of: str) -> dict[str, KnobValue]:
-    """Read parameters. Raises a refusal that names the key."""
+    """Read parameters, and leave out removed ones. Raises a refusal that names the key."""
     if not isinstance(value, dict):
         raise refusal("parameters are a mapping: write name: value")
-    for name in value:
+    present = {name: each for name, each in value.items() if ("parameters", name) not in REMOVED}
+    for name in present:
         if name not in known:
             raise refusal_at(str(name), f"{quoted(name)} is no parameter of {of}: {suggestion(name, known)}")
-    return {name: knob_value(KNOB_BY_NAME[name], each) for name, each in value.items()}
+    return {name: knob_value(KNOB_BY_NAME[name], each) for name, each in present.items()}
 
 
 class RuleAction(DocumentModel):

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from stoker_tuning.documents.errors import quoted, suggestion
-from stoker_tuning.recommend.knobs import Knob, KnobKind
+from stoker_tuning.recommend.knobs import AUTO, Knob, KnobKind
 from stoker_tuning.rules.conditions import Regex
 from stoker_tuning.rules.globs import PatternError, parse_glob
 from stoker_tuning.rules.properties import FactProperty, ValueKind
@@ -153,9 +153,9 @@ def format_size(count: float) -> str:
 
 
 def bounds_of(knob: Knob) -> str:
-    """Return the bounds of a knob as text: ``0 and 1Gi``."""
+    """Return the bounds of a knob as text: ``0 and 1Gi``, or ``0 and 1Gi, or auto``."""
     write = format_size if knob.kind is KnobKind.BYTES else "{:g}".format
-    return f"{write(knob.least)} and {write(knob.most)}"
+    return f"{write(knob.least)} and {write(knob.most)}{', or auto' if knob.adaptive else ''}"
 
 
 def knob_value(knob: Knob, value: object) -> KnobValue:
@@ -164,6 +164,8 @@ def knob_value(knob: Knob, value: object) -> KnobValue:
         if not isinstance(value, bool):
             raise refusal_at(knob.name, f"{quoted(value)} is not true or false")
         return value
+    if knob.adaptive and value == AUTO:
+        return AUTO
     try:
         if knob.words is not None:
             return knob.words(parse_word(value, [str(word) for word in knob.words]))

@@ -1,1 +1,1 @@
-"""Recommendations: values for knobs from rules, phases and named sets. Standard library only."""
+"""Recommendations: values for knobs from rules and named sets. Standard library only."""

@@ -5,7 +5,6 @@ from enum import StrEnum
 
 from stoker_tuning.vocabulary import (
     ActionType,
-    CachePlace,
     CachePolicy,
     CachePriority,
     Compression,
@@ -15,7 +14,11 @@ from stoker_tuning.vocabulary import (
     WarmOrder,
 )
 
-KIB, MIB, GIB = 2**10, 2**20, 2**30
+MIB, GIB = 2**20, 2**30
+# The value of an adaptive knob that leaves the figure to the fetcher.
+AUTO = "auto"
+# Parts of documents of earlier releases, as the last two steps of their paths. They are read and ignored.
+REMOVED = frozenset((("parameters", "chunk_size"), ("parameters", "cache_place"), ("settings", "auto_tuning")))
 
 
 class KnobKind(StrEnum):
@@ -30,7 +33,7 @@ class KnobKind(StrEnum):
 
 @dataclass(frozen=True)
 class Knob:
-    """One knob: a name, the actions that set it, a kind, and bounds or words."""
+    """One knob: a name, the actions that set it, a kind, and bounds or words. ``adaptive``: AUTO is a value, too."""
 
     name: str
     actions: tuple[ActionType, ...]
@@ -39,10 +42,11 @@ class Knob:
     least: float = 0
     most: float = 0
     words: type[StrEnum] | None = None
+    adaptive: bool = False
 
 
-def _bytes(name: str, action: ActionType, most: int, about: str, least: int = 0) -> Knob:
-    return Knob(name, (action,), KnobKind.BYTES, about, least, most)
+def _bytes(name: str, most: int, about: str, *, adaptive: bool = False) -> Knob:
+    return Knob(name, (ActionType.PREFETCH,), KnobKind.BYTES, about, 0, most, adaptive=adaptive)
 
 
 def _word(name: str, words: type[StrEnum], about: str, *actions: ActionType) -> Knob:
@@ -59,15 +63,14 @@ _COUNT, _NUMBER = KnobKind.COUNT, KnobKind.NUMBER
 KNOBS: tuple[Knob, ...] = (
     _switch("should_cache", _CACHE, "Keep the file in the cache."),
     _word("cache_priority", CachePriority, "Which files stay if space is short.", _CACHE),
-    _word("cache_place", CachePlace, "Kind of cache folder.", _CACHE),
     _word("cache_policy", CachePolicy, "Which files a full cache keeps.", _CACHE),
-    _bytes("prefetch_size", _PREFETCH, GIB, "Bytes fetched ahead of a reader within a file."),
-    Knob("prefetch_depth", (_PREFETCH,), _COUNT, "Files fetched ahead of a reader.", 0, 4096),
-    _bytes("kernel_read_ahead", _PREFETCH, 64 * MIB, "Kernel read-ahead of FUSE mounts."),
+    _bytes("prefetch_size", GIB, "Bytes fetched ahead of a reader within a file.", adaptive=True),
+    Knob("prefetch_depth", (_PREFETCH,), _COUNT, "Files fetched ahead of a reader.", 0, 4096, adaptive=True),
+    _bytes("kernel_read_ahead", 64 * MIB, "Kernel read-ahead of FUSE mounts."),
     _switch("page_cache_prefetch", _PREFETCH, "Read the file into the page cache at mount."),
+    _switch("known_order", _PREFETCH, "Prefetch the file when a known order predicts its read."),
     _word("strategy", PrefetchStrategy, "Prefetch distance.", _PREFETCH),
-    _bytes("chunk_size", _STREAM, 256 * MIB, "Bytes per request for a part of a large file.", least=64 * KIB),
-    Knob("parallel_streams", (_STREAM,), _COUNT, "Parallel requests for one large file.", 1, 64),
+    Knob("parallel_streams", (_STREAM,), _COUNT, "Parallel requests for one large file.", 1, 64, adaptive=True),
     _word("compression", Compression, "Keep a compressed copy.", _STREAM, _COMPRESS),
     Knob("compression_level", (_COMPRESS,), _COUNT, "zstd level.", 1, 19),
     Knob("min_ratio", (_COMPRESS,), _NUMBER, "Minimum compression ratio of a kept copy.", 1, 100),
@@ -84,17 +87,6 @@ KNOBS: tuple[Knob, ...] = (
     _word("split", Split, "The file's part of its Dataset.", _PRIORITIZE),
 )
 KNOB_BY_NAME = {knob.name: knob for knob in KNOBS}
-# Knobs that nodes and `stoker mount` set: these, and those that name sets of them. The rest are recommendations.
-TURNED_KNOBS = frozenset(
-    (
-        *("prefetch_size", "prefetch_depth", "parallel_streams", "warm_order", "should_cache"),
-        *("compression", "compression_level", "min_ratio"),
-        *("lane_weight", "bandwidth_share"),
-        *("kernel_read_ahead", "page_cache_prefetch"),
-        *("level", "strategy", "cache_policy", "cache_priority"),
-        *("validation_ahead", "split", "divide_cold"),
-    )
-)
 
 
 def knob_names(action: ActionType) -> list[str]:

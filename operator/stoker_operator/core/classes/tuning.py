@@ -37,10 +37,12 @@ def limit_tuning(tuning: Tuning, name: str, limits: TuningLimits) -> LimitedTuni
         changes |= {"profile": None, "template": None}
         allowed = allowed_by(name, ", ".join(limits.profiles) or "no profile to be named")
         sentences.append(f"tuning.profile {tuning.profile} is ignored: {allowed}")
-    if tuning.level and limits.max_level and _LEVELS.index(tuning.level) > _LEVELS.index(limits.max_level):
-        changes["level"] = limits.max_level
+    # Without a level, Datasets have Balanced. So a limit below it turns nothing off.
+    most = max(limits.max_level, OptimizationLevel.BALANCED, key=_LEVELS.index) if limits.max_level else None
+    if tuning.level and most and _LEVELS.index(tuning.level) > _LEVELS.index(most):
+        changes["level"] = most
         allowed = allowed_by(name, f"{limits.max_level} at most")
-        sentences.append(f"tuning.level {tuning.level} is changed to {limits.max_level}: {allowed}")
+        sentences.append(f"tuning.level {tuning.level} is changed to {most}: {allowed}")
     return LimitedTuning(tuning.model_copy(update=changes) if changes else tuning, tuple(sentences))
 
 

@@ -105,7 +105,7 @@ class NextEpochRoom:
         A file with a higher keep rank is not evicted for one with a lower rank. Blocks for a moment.
         """
         knobs = tuning.of(entry.ino)
-        if not knobs.cached or not self._files.comes_twice(entry.ino):
+        if not (knobs.cached and knobs.reused) or not self._files.comes_twice(entry.ino):
             return False
         leaving = self._leaving(self._lacking(entry.size))
         if any(tuning.of(one.ino).keep > knobs.keep for one in leaving):

@@ -15,6 +15,8 @@ from functools import partial
 from itertools import chain, pairwise, zip_longest
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from stoker_sidecar.errors import NotYetConfigured, SidecarError, SourceError
 from stoker_sidecar.fetcher.datasets.dataset import DatasetCache
 from stoker_sidecar.fetcher.download.core.next_uses import NextUses
@@ -225,6 +227,8 @@ class VersionAhead:
         version, (ino, chunk) = self.fetching.version, piece
         if ino >= len(version.states) or version.states[ino] not in _TO_FETCH or ino in self._failed:
             return []
+        if not self.fetching.tuning.of(ino).ordered:
+            return []
         entry = version.manifest.entry(ino)
         if entry is None or entry.is_dir:
             return []
@@ -275,6 +279,8 @@ class KnownOrders:
 
         Raises NotYetConfigured for the progress in an unknown window.
         """
+        if not fetching.tuning.follows_orders:
+            request = replace(request, pieces=b"", gone=0)
         key, pieces = (request.uid, request.digest), unpacked(request.pieces)
         ahead, task = self._versions.get(key, (None, None))
         if ahead is not None and task is not None and not (ahead.fetching is fetching and not task.done()):

@@ -45,6 +45,11 @@ class VersionTuning:
         return any(knobs.unasked for knobs in self._knobs)
 
     @property
+    def follows_orders(self) -> bool:
+        """Whether some files are fetched because a known order predicts them."""
+        return any(knobs.ordered for knobs in self._knobs)
+
+    @property
     def divides(self) -> bool:
         """Whether some files are divided among their nodes."""
         return any(knobs.divided for knobs in self._knobs)

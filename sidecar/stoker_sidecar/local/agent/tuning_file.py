@@ -10,7 +10,6 @@ from stoker_plugins.asking import ask
 from stoker_plugins.discovery import installed_plugins
 from stoker_plugins.framework_question import FrameworkQuestion
 from stoker_sidecar.local.reports.report_parts import TuningReport
-from stoker_sidecar.tuning.core.grouping import not_turned
 from stoker_sidecar.tuning.source import BuiltInRules, TuningChoice
 from stoker_sidecar.tuning.tuner import TuningInForce
 from stoker_sidecar.volumes.synchronization import Changes
@@ -139,7 +138,6 @@ class TuningFile:
             acted={each.rule: each.acted for each in figures},
             groups=in_force.groups if in_force is not None else 0,
             tuned=tuned,
-            not_turned=not_turned(choice),
             trouble=self.trouble or left,
         )
 

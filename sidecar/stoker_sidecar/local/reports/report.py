@@ -263,9 +263,8 @@ def tuning_line(tuning: TuningReport) -> str:
     matched = ", ".join(f"{rule} {files} files" for rule, files in list(tuning.matched.items())[:_RULES_IN_A_LINE])
     head = f"tuning: rules of {tuning.profile} ({tuning.generation})" if tuning.profile else "tuning: built-in rules"
     head += f" for {tuning.framework}" if tuning.framework else ""
-    idle = f"no effect: {', '.join(tuning.not_turned)}" if tuning.not_turned else ""
     said = f"{head}: {matched}" if matched else head
-    return "; ".join(filter(None, (said, idle, tuning.tuned, tuning.trouble)))
+    return "; ".join(filter(None, (said, tuning.tuned, tuning.trouble)))
 
 
 def order_line(order: OrderReport) -> str:

@@ -10,8 +10,7 @@ from stoker_api.meta import Model
 class TuningReport(Model):
     """The rules in force for a mount: their profile, and the number of files that each rule id matches and acts on.
 
-    ``not_turned``: knobs that the profile's own rules set and that nothing turns. ``tuned``: the outcome of
-    the last tested rule. ``framework``: of the files, as plug-ins say.
+    ``tuned``: the outcome of the last tested rule. ``framework``: of the files, as plug-ins say.
     ``trouble``: why the file as it is now is not in force, or what is treated as without rules; sentences.
     """
 
@@ -22,7 +21,6 @@ class TuningReport(Model):
     acted: Mapping[str, int] = Field(default_factory=dict)
     groups: int = 0
     tuned: str = ""
-    not_turned: tuple[str, ...] = ()
     framework: str = ""
     trouble: str = ""
 

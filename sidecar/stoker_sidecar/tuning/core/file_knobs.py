@@ -1,13 +1,13 @@
-"""Map recommendations for files to knobs of the fetcher. Without a rule, a knob keeps its default."""
+"""Map recommendations for files to knobs of the fetcher."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from stoker_sidecar.wire.fetcher_hints import KEEP_NORMAL, WARM_NORMAL, WEIGHT_NORMAL, FileKnobs, PackingKnobs
-from stoker_tuning.recommend.in_force import BY_ITSELF, AheadFigures, by_rule
+from stoker_sidecar.wire.fetcher_hints import KEEP_NORMAL, WARM_NORMAL, FileKnobs, PackingKnobs
 from stoker_tuning.recommend.knobs import MIB
 from stoker_tuning.recommend.recommendation import Explained, Recommendation
 from stoker_tuning.rules.merging import GivenValue
-from stoker_tuning.vocabulary import CachePriority, Compression, OptimizationLevel, Split, WarmOrder
+from stoker_tuning.vocabulary import CachePolicy, CachePriority, Compression, OptimizationLevel, Split, WarmOrder
 
 _RANKS = {WarmOrder.FIRST: 0, WarmOrder.EARLY: 1, WarmOrder.NORMAL: WARM_NORMAL, WarmOrder.LATE: 3}
 
@@ -19,9 +19,24 @@ _KEEPS = {
 }
 
 
-# Limits of a tenant's rules, by the highest level that the DatasetClass allows. Never less than the fetcher's defaults.
+@dataclass(frozen=True, slots=True)
+class AheadFigures:
+    """The amount of prefetch: bytes within a file, files of a folder, requests for parts of a file.
+
+    ``kernel``: bytes of the kernel's read-ahead on FUSE mounts.
+    """
+
+    size: int
+    files: int
+    streams: int
+    kernel: int
+
+
+# The maximum that adaptive prefetch reaches; a test compares it with the fetcher's figures.
+ADAPTIVE = AheadFigures(32 * MIB, 64, 5, 16 * MIB)
+# Limits of a tenant's rules, by the highest level that the DatasetClass allows. Never less than the default level.
 _MOST = {
-    OptimizationLevel.BASIC: BY_ITSELF,
+    OptimizationLevel.BASIC: ADAPTIVE,
     OptimizationLevel.BALANCED: AheadFigures(48 * MIB, 128, 8, 16 * MIB),
     OptimizationLevel.AGGRESSIVE: AheadFigures(64 * MIB, 512, 16, 32 * MIB),
 }
@@ -43,32 +58,32 @@ def file_knobs(
 ) -> FileKnobs:
     """Return the knobs for files with a recommendation. ``model``: they are files of a model.
 
-    A rule's explicit figure applies within the limits of ``most``. A figure from a named set (a level, a strategy, a
-    policy, a priority) applies only if it exceeds the fetcher's default. Figures from phases and defaults have no
-    effect. ``split``: the files' part of the Dataset, by their names; a rule's split takes precedence.
+    Figures apply within the limits of ``most``. ``split``: the files' part of the Dataset, by their names; a rule's
+    split takes precedence.
     """
     values, limits = explained.values, limits_of(most)
-
-    def figure(knob: str, value: int, by_itself: int, at_most: int) -> int | None:
-        if isinstance(explained.origins[knob], GivenValue):
-            return min(value, at_most)
-        return min(value, at_most) if by_rule(explained.origins, knob) and value > by_itself else None
-
     return FileKnobs(
-        ahead_bytes=figure("prefetch_size", values.prefetch_size, BY_ITSELF.size, limits.size),
-        ahead_files=figure("prefetch_depth", values.prefetch_depth, BY_ITSELF.files, limits.files),
-        streams=figure("parallel_streams", values.parallel_streams, BY_ITSELF.streams, limits.streams),
-        warm_rank=_RANKS[values.warm_order] if by_rule(explained.origins, "warm_order") else WARM_NORMAL,
-        cached=values.should_cache or not by_rule(explained.origins, "should_cache"),
-        packing=_packing(explained.values, most) if by_rule(explained.origins, "compression") else None,
+        ahead_bytes=_figure(values.prefetch_size, limits.size),
+        ahead_files=_figure(values.prefetch_depth, limits.files),
+        streams=_figure(values.parallel_streams, limits.streams),
+        warm_rank=_RANKS[values.warm_order],
+        cached=values.should_cache,
+        packing=_packing(explained.values, most),
         unasked=_is_validation(explained, split) and values.validation_ahead,
-        divided=values.divide_cold or not by_rule(explained.origins, "divide_cold"),
-        weight=_weight(values.lane_weight) if by_rule(explained.origins, "lane_weight") else WEIGHT_NORMAL,
-        bandwidth=round(values.bandwidth_share, 2) if by_rule(explained.origins, "bandwidth_share") else 1.0,
-        keep=_KEEPS[values.cache_priority] if by_rule(explained.origins, "cache_priority") else KEEP_NORMAL,
+        divided=values.divide_cold,
+        weight=_weight(values.lane_weight),
+        bandwidth=round(values.bandwidth_share, 2),
+        keep=_KEEPS[values.cache_priority],
         paged=_is_paged(explained, model=model) and most not in _NOT_PAGED,
-        foreseen=values.page_cache_prefetch or not isinstance(explained.origins["page_cache_prefetch"], GivenValue),
+        foreseen=values.known_order and not _refuses_pages(explained),
+        ordered=values.known_order,
+        reused=values.cache_policy in (CachePolicy.TRAINING_AWARE, CachePolicy.ML),
     )
+
+
+def _figure(value: int | str, at_most: int) -> int | None:
+    """Return a figure within its limit; None: AUTO, so that the fetcher adapts it."""
+    return None if isinstance(value, str) else min(value, at_most)
 
 
 def _packing(values: Recommendation, most: OptimizationLevel | None) -> PackingKnobs | None:
@@ -89,23 +104,24 @@ def _weight(asked: int) -> int:
 
 
 def _is_paged(explained: Explained, *, model: bool) -> bool:
-    """Return True if files should be in the page cache, by a rule's explicit value or, for models, a named set.
+    """Return True if files are read into the page cache at mount. The value of a level is for files of models.
 
     Pods read models as a whole, right after their start.
     """
-    if not explained.values.page_cache_prefetch:
-        return False
-    given = isinstance(explained.origins["page_cache_prefetch"], GivenValue)
-    return given or (model and by_rule(explained.origins, "page_cache_prefetch"))
+    return explained.values.page_cache_prefetch and (model or _is_by_rule(explained))
+
+
+def _refuses_pages(explained: Explained) -> bool:
+    return not explained.values.page_cache_prefetch and _is_by_rule(explained)
+
+
+def _is_by_rule(explained: Explained) -> bool:
+    return isinstance(explained.origins["page_cache_prefetch"], GivenValue)
 
 
 def kernel_read_ahead(explained: Explained, most: OptimizationLevel | None = None) -> int:
-    """Return the kernel's read-ahead for the files, in bytes. A figure applies as in ``file_knobs``."""
-    value, given = explained.values.kernel_read_ahead, explained.origins["kernel_read_ahead"]
-    counts = isinstance(given, GivenValue) or (
-        value > BY_ITSELF.kernel and by_rule(explained.origins, "kernel_read_ahead")
-    )
-    return min(value, limits_of(most).kernel) if counts else BY_ITSELF.kernel
+    """Return the kernel's read-ahead for the files, in bytes, within the limits of ``most``."""
+    return min(explained.values.kernel_read_ahead, limits_of(most).kernel)
 
 
 def limits_of(most: OptimizationLevel | None) -> AheadFigures:
@@ -121,9 +137,9 @@ def merged(wanted: Iterable[FileKnobs]) -> FileKnobs:
     """
     all_of_them = tuple(wanted) or (FileKnobs(),)
     return FileKnobs(
-        ahead_bytes=_most([one.ahead_bytes for one in all_of_them], BY_ITSELF.size),
-        ahead_files=_most([one.ahead_files for one in all_of_them], BY_ITSELF.files),
-        streams=_most([one.streams for one in all_of_them], BY_ITSELF.streams),
+        ahead_bytes=_most([one.ahead_bytes for one in all_of_them], ADAPTIVE.size),
+        ahead_files=_most([one.ahead_files for one in all_of_them], ADAPTIVE.files),
+        streams=_most([one.streams for one in all_of_them], ADAPTIVE.streams),
         warm_rank=min(one.warm_rank for one in all_of_them),
         cached=any(one.cached for one in all_of_them),
         packing=_all_agree([one.packing for one in all_of_them]),
@@ -134,6 +150,8 @@ def merged(wanted: Iterable[FileKnobs]) -> FileKnobs:
         keep=max(one.keep for one in all_of_them),
         paged=any(one.paged for one in all_of_them),
         foreseen=any(one.foreseen for one in all_of_them),
+        ordered=any(one.ordered for one in all_of_them),
+        reused=any(one.reused for one in all_of_them),
     )
 
 
@@ -146,7 +164,7 @@ def _all_agree(wanted: list[PackingKnobs | None]) -> PackingKnobs | None:
     return PackingKnobs(level, ratio, tried=any(one.tried for one in known))
 
 
-def _most(figures: list[int | None], by_itself: int) -> int | None:
-    """Return the largest figure. None counts as the fetcher's default."""
-    largest = max(by_itself if figure is None else figure for figure in figures)
-    return None if None in figures and largest == by_itself else largest
+def _most(figures: list[int | None], adaptive: int) -> int | None:
+    """Return the largest figure. None adapts, and counts as the maximum that it reaches."""
+    largest = max(adaptive if figure is None else figure for figure in figures)
+    return None if None in figures and largest == adaptive else largest

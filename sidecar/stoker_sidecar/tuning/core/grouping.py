@@ -3,19 +3,18 @@
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+from stoker_sidecar.linux.mounts.fuse_device import READ_AHEAD
 from stoker_sidecar.tuning.core.file_knobs import file_knobs, kernel_read_ahead, merged
 from stoker_sidecar.tuning.core.trial_rules import without_ahead
 from stoker_sidecar.tuning.source import TuningChoice
 from stoker_sidecar.wire.fetcher_hints import MOST_GROUPS, FileKnobs
 from stoker_tuning.model_files.names import kind_by_name
-from stoker_tuning.recommend.in_force import BY_ITSELF
-from stoker_tuning.recommend.knobs import TURNED_KNOBS
-from stoker_tuning.recommend.named_sets import LEVELS
-from stoker_tuning.recommend.recommendation import recommend
+from stoker_tuning.recommend.named_sets import DEFAULT_LEVEL, NamedSets
+from stoker_tuning.recommend.recommendation import Explained, recommend
 from stoker_tuning.rules.compiled import CompiledRule, compile_rules, narrowed
 from stoker_tuning.rules.facts import FileFacts, Surroundings
 from stoker_tuning.rules.file_rules import FileRules
-from stoker_tuning.rules.merging import given_values
+from stoker_tuning.rules.merging import GivenValue, given_values
 from stoker_tuning.rules.spec import ActionSpec, RuleOrigin, RuleSpec
 from stoker_tuning.training.split_names import split_of_file, split_of_folder
 from stoker_tuning.vocabulary import ActionTarget, ActionType, ModelFileKind, OptimizationLevel, RuleLayer, Split
@@ -32,8 +31,8 @@ class CompiledChoice:
     def __init__(self, choice: TuningChoice) -> None:
         self.choice = choice
         aside = choice.left_out | choice.paused
-        turning = [] if choice.off else [rule for rule in choice.rules if _turns(rule)]
-        wanted = [without_ahead(rule) if rule.id in aside else rule for rule in turning]
+        rules = () if choice.off else choice.rules
+        wanted = [without_ahead(rule) if rule.id in aside else rule for rule in rules]
         if choice.level is not None and not choice.off:
             wanted.append(_own_level(choice.level))
         self.compiled: tuple[CompiledRule, ...] = compile_rules(wanted)
@@ -69,6 +68,7 @@ class FileGrouping:
     def __init__(self, rules: CompiledChoice, surroundings: Sequence[Surroundings]) -> None:
         self._rules = rules
         self._surroundings = surroundings
+        self._sets = _named_sets()
         self._file_rules = [FileRules(rules.compiled, each) for each in surroundings]
         self._known: dict[Hashable, _AppliedTogether] = {}
         self._by_knobs: dict[FileKnobs, int] = {FileKnobs(): 0}
@@ -87,7 +87,13 @@ class FileGrouping:
     @property
     def read_ahead(self) -> int | None:
         """The largest kernel read-ahead of any file, in bytes. None for the default."""
-        return None if self._read_ahead == BY_ITSELF.kernel else self._read_ahead
+        return None if self._read_ahead == READ_AHEAD else self._read_ahead
+
+    def unsorted(self) -> FileKnobs:
+        """Return the knobs for files that have no group yet, by the rules for the whole Dataset."""
+        compiled, most = self._rules.compiled, self._rules.choice.most_level
+        given = [given_values(compiled, rules.applying_without_file(), None) for rules in self._file_rules]
+        return merged(file_knobs(recommend(values, self._sets), most) for values in given)
 
     def counts(self) -> tuple[list[int], list[int]]:
         """Return the number of files per rule that match it, and that have one of its values."""
@@ -115,8 +121,7 @@ class FileGrouping:
             self.counts()
             self._known.clear()
         compiled, most = self._rules.compiled, self._rules.choice.most_level
-        given = [given_values(compiled, places, file) for places in applying]
-        wanted = [recommend(values, around) for values, around in zip(given, self._surroundings, strict=True)]
+        wanted = [recommend(given_values(compiled, places, file), self._sets) for places in applying]
         model, split = file.type is not ModelFileKind.UNKNOWN, file.split or Split.UNKNOWN
         knobs = merged(file_knobs(one, most, split, model=model) for one in wanted)
         read_ahead = max(kernel_read_ahead(one, most) for one in wanted)
@@ -126,13 +131,15 @@ class FileGrouping:
             number = len(self._by_knobs) if len(self._by_knobs) < MOST_GROUPS else -1
             if number > 0:
                 self._by_knobs[knobs] = number
-        givers = {
-            self._places[id(each.rule)] for values in given for knob, each in values.items() if knob in TURNED_KNOBS
-        }
         matched = {place for places in applying for place in places}
-        acts = number > 0 or read_ahead != BY_ITSELF.kernel
-        met = self._known[key] = _AppliedTogether(number, tuple(matched), tuple(givers) if acts else ())
+        acts = number > 0 or read_ahead != READ_AHEAD
+        met = self._known[key] = _AppliedTogether(number, tuple(matched), self._givers(wanted) if acts else ())
         return met
+
+    def _givers(self, wanted: Sequence[Explained]) -> tuple[int, ...]:
+        """Return the places of the rules that gave a value."""
+        origins = (origin for one in wanted for origin in one.origins.values())
+        return tuple({self._places[id(one.rule)] for one in origins if isinstance(one, GivenValue)})
 
     def _split_of(self, path: str) -> Split:
         """Return the split by names. Files come folder by folder."""
@@ -142,24 +149,25 @@ class FileGrouping:
         return self._split[1] if self._split[1] is not Split.UNKNOWN else split_of_file(path[slash:])
 
 
+# The knobs that matter for files on the disk: the page cache, and the read-ahead of mounts.
+_FOR_WHOLE = ("page_cache_prefetch", "known_order", "kernel_read_ahead")
+
+
 def concerns_whole_versions(choice: TuningChoice) -> bool:
-    """Return True if a choice may have an effect on complete versions: the page cache."""
+    """Return True if a choice may have an effect on complete versions."""
     if choice.off:
         return False
-    levels = {level for level, values in LEVELS.items() if values["page_cache_prefetch"]}
-    said = [action.parameters for rule in choice.rules for action in rule.actions]
-    named = {choice.level, *(each.get("level") for each in said)}
-    return not levels.isdisjoint(named) or any("page_cache_prefetch" in each for each in said)
+    levels = {level for level, each in _named_sets()["level"].items() if set(_FOR_WHOLE) & each.values.keys()}
+    given = [action.parameters for rule in choice.rules for action in rule.actions]
+    named = {choice.level, *(each.get("level") for each in given)} - {DEFAULT_LEVEL}
+    return not levels.isdisjoint(named) or any(knob in each for each in given for knob in _FOR_WHOLE)
 
 
-def not_turned(choice: TuningChoice) -> tuple[str, ...]:
-    """Return the knobs of a profile's own rules that have no effect here."""
-    own = [rule for rule in choice.rules if rule.origin.layer is RuleLayer.CUSTOM]
-    return tuple(sorted({knob for rule in own for action in rule.actions for knob in action.parameters} - TURNED_KNOBS))
+def _named_sets() -> NamedSets:
+    """Read the documents. Their reader takes 2 MB, so import it only on nodes with something to fetch."""
+    from stoker_tuning.documents.named_sets import named_sets
 
-
-def _turns(rule: RuleSpec) -> bool:
-    return any(TURNED_KNOBS.intersection(action.parameters) for action in rule.actions)
+    return named_sets()
 
 
 def _own_level(level: OptimizationLevel) -> RuleSpec:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from stoker_tuning.rules.spec import KnobValue, RuleSpec
+from stoker_tuning.vocabulary import OptimizationLevel
 
 # The strongest effect first.
 AHEAD_KNOBS = ("prefetch_size", "prefetch_depth", "parallel_streams", "level", "strategy")
@@ -23,14 +24,14 @@ class AheadValue(NamedTuple):
 
 
 def ahead_value(rule: RuleSpec) -> AheadValue | None:
-    """Return the prefetch knobs of a rule. None if it has no such knob and cannot be tested."""
+    """Return the prefetch knobs of a rule. None if it has none, or turns prefetch off, and cannot be tested."""
     said: dict[str, KnobValue] = {}
     for action in rule.actions:
         for knob in AHEAD_KNOBS:
             if knob in action.parameters:
                 said.setdefault(knob, action.parameters[knob])
     names = [knob for knob in AHEAD_KNOBS if knob in said]
-    if not names:
+    if not names or said.get("level") == OptimizationLevel.BASIC:
         return None
     first, *others = names
     beside = " and ".join(f"{knob} {said[knob]}" for knob in others)

@@ -102,6 +102,11 @@ def test_a_class_cuts_the_level_and_the_profile() -> None:
     )
 
 
+def test_a_class_turns_nothing_off() -> None:
+    limits = TuningLimits(max_level=OptimizationLevel.BASIC)
+    assert limit_tuning(tuning(level="Maximum"), "tenants", limits).tuning.level == "Balanced"
+
+
 def test_a_class_lets_pass_what_it_allows() -> None:
     limits = TuningLimits(profiles=("team-*",), max_level=OptimizationLevel.BALANCED)
     asked = tuning(profile="team-a", level="Basic")

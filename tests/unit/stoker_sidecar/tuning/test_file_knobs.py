@@ -1,4 +1,4 @@
-"""The knobs from a recommendation: rules apply, tables never lower a value, and without a rule nothing changes."""
+"""The knobs from a recommendation. Without a rule, nothing changes."""
 
 import pytest
 from hypothesis import given
@@ -9,77 +9,56 @@ from stoker_sidecar.fetcher.sources.core.lanes import Bounds
 from stoker_sidecar.fetcher.sources.core.readahead import MOST_FILES
 from stoker_sidecar.fetcher.sources.pipeline import Pipeline
 from stoker_sidecar.linux.mounts.fuse_device import READ_AHEAD
-from stoker_sidecar.tuning.core.file_knobs import file_knobs, kernel_read_ahead, merged
+from stoker_sidecar.tuning.core.file_knobs import ADAPTIVE, file_knobs, kernel_read_ahead, merged
 from stoker_sidecar.wire.fetcher_hints import FileKnobs, PackingKnobs
-from stoker_tuning.recommend.in_force import BY_ITSELF, in_force
-from stoker_tuning.recommend.knobs import KNOB_BY_NAME, MIB
-from stoker_tuning.recommend.named_sets import DEFAULTS
+from stoker_tuning.documents.named_sets import named_sets
+from stoker_tuning.recommend.knobs import AUTO, MIB
 from stoker_tuning.recommend.recommendation import Explained, recommend
-from stoker_tuning.rules.facts import AccessFacts, Surroundings, WorkloadFacts
 from stoker_tuning.rules.merging import GivenValue
 from stoker_tuning.rules.spec import ActionSpec, KnobValue, RuleOrigin, RuleSpec
-from stoker_tuning.vocabulary import ActionTarget, ActionType, OptimizationLevel, RuleLayer, Split, TrainingPhase
+from stoker_tuning.vocabulary import ActionTarget, ActionType, OptimizationLevel, RuleLayer, Split
 from tests.support.cases import cases
 
 RULE = RuleSpec("rule", RuleOrigin("test", RuleLayer.CUSTOM), (), ())
 AS_EVER = FileKnobs()
-_RATIO = float(DEFAULTS["min_ratio"])
+BASIC = FileKnobs(0, 0, 1, divided=False, foreseen=False, ordered=False, reused=False)
 
 
 def _knobs(
     given: dict[str, KnobValue],
-    phase: TrainingPhase | None = None,
     most: OptimizationLevel | None = None,
     split: Split = Split.UNKNOWN,
 ) -> FileKnobs:
-    return file_knobs(_explained(given, phase), most, split)
+    return file_knobs(_explained(given), most, split)
 
 
-def _explained(given: dict[str, KnobValue], phase: TrainingPhase | None = None) -> Explained:
+def _explained(given: dict[str, KnobValue]) -> Explained:
     action = ActionSpec(ActionType.PREFETCH, ActionTarget.FILE, given)
     values = {name: GivenValue(value, RULE, action) for name, value in given.items()}
-    return recommend(values, Surroundings(workload=WorkloadFacts(phase=phase)))
+    return recommend(values, named_sets())
 
 
-@pytest.mark.parametrize("phase", [None, *TrainingPhase])
-def test_without_a_rule_no_phase_changes_anything(phase: TrainingPhase | None) -> None:
-    assert _knobs({}, phase) == AS_EVER
+@pytest.mark.parametrize("given", [{}, {"level": "Balanced"}])
+def test_the_level_balanced_is_the_default(given: dict[str, KnobValue]) -> None:
+    assert _knobs(given) == AS_EVER
+    assert kernel_read_ahead(_explained(given)) == READ_AHEAD
 
 
-def test_without_a_rule_slow_training_changes_nothing_either() -> None:
-    slow = Surroundings(AccessFacts(items_per_second=1.0), WorkloadFacts(phase=TrainingPhase.TRAINING))
-    assert file_knobs(recommend({}, slow)) == AS_EVER
-    assert not any(in_force(recommend({}, slow), knob) for knob in KNOB_BY_NAME)
+def test_adaptive_figures_can_be_asked_for() -> None:
+    assert _knobs(dict.fromkeys(("prefetch_size", "prefetch_depth", "parallel_streams"), AUTO)) == AS_EVER
 
 
-@cases(
-    "given, applied",
-    ({"prefetch_depth": 3}, {"prefetch_depth"}),
-    ({"chunk_size": MIB, "cache_place": "memory"}, set()),
-    ({"compression_level": 9}, set()),
-    ({"compression": "off", "min_ratio": 2}, {"compression"}),
-    ({"compression": "on", "min_ratio": 2}, {"compression", "min_ratio"}),
-    ({"level": "Basic"}, {"level"}),
-)
-def test_knobs_in_force_are_those_that_change_something(given: dict[str, KnobValue], applied: set[str]) -> None:
-    found = {knob for knob in given if in_force(_explained(given), knob)}
-    assert found == applied
-    assert (found - {"compression", "level"} == set()) or _knobs(given) != AS_EVER
-
-
-@pytest.mark.parametrize("level", OptimizationLevel)
-@pytest.mark.parametrize("knob", ["prefetch_size", "prefetch_depth", "parallel_streams"])
-def test_a_figure_of_a_named_level_is_in_force_where_the_fetcher_gets_it(level: str, knob: str) -> None:
-    explained = _explained({"level": level})
-    fields = {"prefetch_size": "ahead_bytes", "prefetch_depth": "ahead_files", "parallel_streams": "streams"}
-    assert in_force(explained, knob) is (getattr(file_knobs(explained), fields[knob]) is not None)
+@pytest.mark.parametrize("field", ["ahead_bytes", "ahead_files", "streams", "divided", "foreseen", "ordered", "reused"])
+def test_the_level_basic_switches_each_optimization_off(field: str) -> None:
+    basic, balanced = _knobs({"level": "Basic"}), _knobs({"level": "Balanced"})
+    assert getattr(basic, field) == getattr(BASIC, field) != getattr(balanced, field)
 
 
 def test_the_fetcher_comes_to_these_figures_by_itself() -> None:
     pipeline = Pipeline(lambda: 0.0, Bounds())
     chunks = pipeline.readahead.most_chunks
-    assert (BY_ITSELF.size, BY_ITSELF.files, BY_ITSELF.streams) == (chunks * CHUNK, MOST_FILES, chunks + 1)
-    assert BY_ITSELF.kernel == READ_AHEAD
+    assert (ADAPTIVE.size, ADAPTIVE.files, ADAPTIVE.streams) == (chunks * CHUNK, MOST_FILES, chunks + 1)
+    assert ADAPTIVE.kernel == READ_AHEAD
 
 
 @pytest.mark.parametrize(
@@ -92,7 +71,7 @@ def test_the_fetcher_comes_to_these_figures_by_itself() -> None:
         ({"warm_order": "first"}, FileKnobs(warm_rank=0)),
         ({"warm_order": "late"}, FileKnobs(warm_rank=3)),
         ({"should_cache": False}, FileKnobs(cached=False)),
-        ({"compression": "on"}, FileKnobs(packing=PackingKnobs(3, _RATIO, tried=False))),
+        ({"compression": "on"}, FileKnobs(packing=PackingKnobs(3, 1.5, tried=False))),
         ({"compression": "auto", "compression_level": 9, "min_ratio": 2}, FileKnobs(packing=PackingKnobs(9, 2))),
         ({"compression": "off", "compression_level": 9}, AS_EVER),
         ({"compression_level": 9, "min_ratio": 2}, AS_EVER),  # only `compression` enables it
@@ -107,7 +86,8 @@ def test_the_fetcher_comes_to_these_figures_by_itself() -> None:
         ({"bandwidth_share": 1}, AS_EVER),
         ({"page_cache_prefetch": True}, FileKnobs(paged=True)),
         ({"page_cache_prefetch": False}, FileKnobs(foreseen=False)),
-        ({"chunk_size": MIB}, AS_EVER),
+        ({"known_order": False}, FileKnobs(foreseen=False, ordered=False)),
+        ({"cache_policy": "LRU"}, FileKnobs(reused=False)),
     ],
 )
 def test_what_a_rule_gives_is_taken_as_it_is(given: dict[str, KnobValue], knobs: FileKnobs) -> None:
@@ -116,18 +96,18 @@ def test_what_a_rule_gives_is_taken_as_it_is(given: dict[str, KnobValue], knobs:
 
 @cases(
     "given, knobs",
-    ({"level": "Basic"}, AS_EVER),
+    ({"level": "Basic"}, BASIC),
     ({"level": "Aggressive"}, FileKnobs(streams=8)),
-    ({"strategy": "Conservative"}, AS_EVER),
+    ({"level": "Maximum"}, FileKnobs(streams=16)),
+    ({"strategy": "Conservative"}, FileKnobs(ahead_files=8)),
+    ({"strategy": "Adaptive"}, AS_EVER),
     ({"strategy": "Aggressive"}, FileKnobs(ahead_files=512)),
     ({"cache_priority": "Urgent"}, FileKnobs(warm_rank=0, weight=16, keep=3)),
     ({"cache_priority": "Low"}, FileKnobs(warm_rank=3, weight=1, keep=0)),
-    ({"cache_policy": "None"}, FileKnobs(warm_rank=3, cached=False, weight=1, keep=0)),
+    ({"cache_policy": "None"}, FileKnobs(warm_rank=3, cached=False, weight=1, keep=0, reused=False)),
 )
-def test_a_set_that_a_rule_names_counts_where_it_is_more_than_ever(
-    given: dict[str, KnobValue], knobs: FileKnobs
-) -> None:
-    assert _knobs(given, TrainingPhase.TRAINING) == knobs
+def test_the_values_of_a_named_set_apply_as_written(given: dict[str, KnobValue], knobs: FileKnobs) -> None:
+    assert _knobs(given) == knobs
 
 
 @pytest.mark.parametrize("most", list(OptimizationLevel))
@@ -135,9 +115,9 @@ def test_a_class_bounds_what_rules_ask_for_and_never_below_what_is_as_ever(most:
     found = _knobs({"prefetch_size": 2**30, "prefetch_depth": 4096, "parallel_streams": 64}, most=most)
     bounded = (found.ahead_bytes or 0) < 2**30
     assert bounded == (most is not OptimizationLevel.MAXIMUM)
-    assert (found.ahead_bytes or 0) >= BY_ITSELF.size
-    assert (found.ahead_files or 0) >= BY_ITSELF.files
-    assert (found.streams or 0) >= BY_ITSELF.streams
+    assert (found.ahead_bytes or 0) >= ADAPTIVE.size
+    assert (found.ahead_files or 0) >= ADAPTIVE.files
+    assert (found.streams or 0) >= ADAPTIVE.streams
 
 
 @cases(
@@ -181,8 +161,8 @@ def test_in_whatever_order_workloads_come_it_is_the_same(wanted: list[FileKnobs]
 @given(_KNOBS)
 def test_beside_a_workload_without_rules_nobody_gets_less_than_ever(knobs: FileKnobs) -> None:
     both = merged([knobs, AS_EVER])
-    assert both.ahead_bytes is None or both.ahead_bytes > BY_ITSELF.size
-    assert both.ahead_files is None or both.ahead_files > BY_ITSELF.files
+    assert both.ahead_bytes is None or both.ahead_bytes > ADAPTIVE.size
+    assert both.ahead_files is None or both.ahead_files > ADAPTIVE.files
     assert both.cached
     assert both.weight >= AS_EVER.weight
     assert both.keep >= AS_EVER.keep
@@ -241,7 +221,9 @@ def test_a_file_is_put_into_the_page_cache_when_one_of_its_workloads_wants_that(
     ({"kernel_read_ahead": 64 * MIB}, None, 64 * MIB),
     ({"kernel_read_ahead": 64 * MIB}, OptimizationLevel.AGGRESSIVE, 32 * MIB),
     ({"kernel_read_ahead": 64 * MIB}, OptimizationLevel.BASIC, READ_AHEAD),
-    ({"level": OptimizationLevel.MAXIMUM}, None, READ_AHEAD),
+    ({"level": OptimizationLevel.BASIC}, None, 128 * 1024),
+    ({"level": OptimizationLevel.AGGRESSIVE}, None, 32 * MIB),
+    ({"level": OptimizationLevel.MAXIMUM}, None, 64 * MIB),
 )
 def test_the_read_ahead_of_a_mount_is_what_a_rule_says_within_what_its_class_allows(
     given: dict[str, KnobValue], most: OptimizationLevel | None, size: int

@@ -1,11 +1,13 @@
 """Groups of files with the same knobs, by rules and by reading pods."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker_sidecar.tuning.core.grouping import CompiledChoice, FileGrouping
+from stoker_sidecar.tuning.core.grouping import CompiledChoice, FileGrouping, concerns_whole_versions
 from stoker_sidecar.tuning.source import BuiltInRules, TuningChoice
 from stoker_sidecar.wire.fetcher_hints import MOST_GROUPS, FileKnobs
 from stoker_tuning.documents.assembly import read_profile
@@ -21,6 +23,7 @@ from stoker_tuning.vocabulary import (
     RuleLayer,
     TrainingPhase,
 )
+from tests.support.cases import cases
 
 NOBODY = (Surroundings(),)
 BUILT_IN = BuiltInRules().choice("")
@@ -76,8 +79,22 @@ def test_what_is_off_turns_nothing() -> None:
     assert not rules.can_matter(NOBODY)
 
 
-def test_rules_that_turn_no_knob_of_files_need_no_look_at_files() -> None:
-    assert not CompiledChoice(TuningChoice((_rule("few", "chunk_size", 1 << 20),))).can_matter(NOBODY)
+@pytest.mark.parametrize("path", ["config.json", "model.safetensors", "val/1.jpg", "test/1.jpg", "shard.tar"])
+@pytest.mark.parametrize("phase", TrainingPhase)
+def test_no_built_in_rule_changes_the_level_basic(path: str, phase: TrainingPhase) -> None:
+    choice = replace(BUILT_IN, level=OptimizationLevel.BASIC)
+    assert _knobs(choice, path, [_in(phase)], 100 * MIB) == _knobs(choice, "a.bin")
+
+
+def test_a_mount_with_the_level_basic_has_little_read_ahead() -> None:
+    grouping = FileGrouping(CompiledChoice(TuningChoice(level=OptimizationLevel.BASIC)), NOBODY)
+    grouping.number("a", 1)
+    assert grouping.read_ahead == 128 * 1024
+
+
+@cases("level, concerned", (None, False), *((level, level != "Balanced") for level in OptimizationLevel))
+def test_levels_that_concern_versions_on_the_disk(level: OptimizationLevel | None, concerned: bool) -> None:
+    assert concerns_whole_versions(TuningChoice(level=level)) is concerned
 
 
 def test_the_level_of_a_dataset_fills_what_its_profile_leaves_open() -> None:

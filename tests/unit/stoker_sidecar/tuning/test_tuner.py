@@ -20,6 +20,7 @@ from stoker_tuning.vocabulary import (
     ActionType,
     ConditionOperator,
     ConditionScope,
+    OptimizationLevel,
     RuleLayer,
     TrainingPhase,
 )
@@ -89,6 +90,14 @@ async def test_rules_are_told_once(tuner: TunerUnderTest) -> None:
         await tuner.tuner.look()
     assert [order.knobs for order in tuner.told] == [(FileKnobs(), FileKnobs(ahead_bytes=0))]
     assert tuner.tuner.in_force[VERSION].rules == (RuleCounts("0", 2, 2),)
+
+
+async def test_the_level_of_a_dataset_is_told_before_its_files_are_sorted(tuner: TunerUnderTest) -> None:
+    tuner.rules = TuningChoice(level=OptimizationLevel.BASIC)
+    await tuner.tuner.look()
+    first, last = tuner.told
+    assert (first.knobs, first.groups) == ((last.knobs[-1],), b"")
+    assert first.knobs[0].ahead_bytes == 0
 
 
 async def test_other_rules_are_told_and_no_rules_too(tuner: TunerUnderTest) -> None:

@@ -13,6 +13,7 @@ import yaml
 
 from stoker_tuning.documents.assembly import TuningRules, read_profile
 from stoker_tuning.documents.errors import DocumentError, Problem
+from stoker_tuning.documents.named_sets import named_sets
 from stoker_tuning.recommend.knobs import KNOBS, Knob, KnobKind, knob_names
 from stoker_tuning.recommend.recommendation import recommend
 from stoker_tuning.rules.compiled import compile_rules
@@ -175,7 +176,7 @@ def evaluated(found: TuningRules) -> None:
         for file in FILES:
             one_by_one = [place for place, each in enumerate(rules) if each.score(around, file).applies]
             assert list(file_rules.applying(file)) == one_by_one
-            recommend(given_values(rules, one_by_one, file), around)
+            recommend(given_values(rules, one_by_one, file), named_sets())
 
 
 def verdict(source: bytes) -> tuple[Problem, ...]:

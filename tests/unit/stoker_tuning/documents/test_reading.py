@@ -9,6 +9,7 @@ import yaml
 
 from stoker_tuning.documents.assembly import TuningRules, read_profile
 from stoker_tuning.documents.errors import MOST_PROBLEMS, DocumentError, Problem
+from stoker_tuning.documents.lint import lint_document
 from stoker_tuning.rules.spec import RuleSpec
 from stoker_tuning.vocabulary import RuleLayer
 from tests.support.cases import cases
@@ -69,8 +70,8 @@ def own(rules: TuningRules) -> list[RuleSpec]:
     (with_condition("{type: file_pattern, value: '*.x', weight: .nan}"), (8, 46), "is not a number"),
     (with_action("{type: cahce}"), (8, 12), "did you mean cache?"),
     (with_action("{type: cache, target: fil}"), (8, 25), "did you mean file?"),
-    (with_action("{type: stream, parameters: {chunksize: 1Mi}}"), (8, 39), "did you mean chunk_size?"),
-    (with_action("{type: stream, parameters: {chunk_size: 1}}"), (8, 39), "is not between 64Ki and 256Mi"),
+    (with_action("{type: prefetch, parameters: {prefetchsize: 1Mi}}"), (8, 41), "did you mean prefetch_size?"),
+    (with_action("{type: prefetch, parameters: {prefetch_size: 2Gi}}"), (8, 41), "is not between 0 and 1Gi, or auto"),
     (with_action("{type: stream, parameters: {parallel_streams: 1.5}}"), (8, 39), "is not a whole number"),
     (with_action("{type: cache, parameters: {should_cache: yes}}"), (8, 38), "is not true or false"),
     (with_action("{type: cache, parameters: [1]}"), (8, 25), "parameters are a mapping"),
@@ -184,8 +185,25 @@ def test_short_forms_mean_what_the_page_says(text: str, expected: tuple[Any, ...
 
 
 def test_an_older_name_of_an_action_is_taken() -> None:
-    (rule,) = own(read_profile(with_action("{type: chunked_streaming, parameters: {chunk_size: 1Mi}}")))
-    assert (rule.actions[0].type, rule.actions[0].parameters) == ("stream", {"chunk_size": 1 << 20})
+    (rule,) = own(read_profile(with_action("{type: chunked_streaming, parameters: {parallel_streams: auto}}")))
+    assert (rule.actions[0].type, rule.actions[0].parameters) == ("stream", {"parallel_streams": "auto"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        with_action("{type: stream, parameters: {chunk_size: 1Mi, parallel_streams: 3}}"),
+        with_action("{type: cache, parameters: {cache_place: disk}}"),
+        HEAD + "  use: [{template: data_pipeline, parameters: {chunk_size: 1Mi}}]\n",
+        HEAD + "  templates: [{id: a, parameters: {cache_place: disk}, rules: [{id: b, actions: [{type: cache}]}]}]\n",
+        HEAD + "  settings: {auto_tuning: false}\n",
+    ],
+    ids=["parameter", "only parameter", "use", "template", "setting"],
+)
+def test_a_removed_part_is_read_and_is_one_warning(text: str) -> None:
+    assert read_profile(text)
+    (problem,) = lint_document(text)
+    assert "was removed and has no effect" in problem.message
 
 
 def test_json_says_the_same_as_yaml() -> None:
@@ -194,11 +212,11 @@ def test_json_says_the_same_as_yaml() -> None:
 
 
 def test_a_template_is_filled_by_its_use_and_keeps_what_its_rules_say() -> None:
-    text = HEAD + "  use: [{template: low_latency_inference, parameters: {cache_place: disk}}]\n"
+    text = HEAD + "  use: [{template: low_latency_inference, parameters: {parallel_streams: 4}}]\n"
     (rule,) = own(read_profile(text))
     cache, stream, *_ = rule.actions
-    assert cache.parameters == {"cache_place": "disk", "should_cache": True, "cache_priority": "Urgent"}
-    assert stream.parameters == {"parallel_streams": 16}
+    assert cache.parameters == {"should_cache": True, "cache_priority": "Urgent"}
+    assert stream.parameters == {"parallel_streams": 4}
     assert rule.origin.group == "template low_latency_inference"
 
 

@@ -1,86 +1,74 @@
 """Recommendations: the figures of the vocabulary, and values that rules set instead."""
 
 from dataclasses import fields
-from typing import Any
 
 import pytest
 
-from stoker_tuning.recommend.knobs import KNOBS, KnobKind
-from stoker_tuning.recommend.named_sets import DEFAULTS, NAMED_SETS, PHASES
+from stoker_tuning.documents.named_sets import named_sets
+from stoker_tuning.recommend.knobs import KNOBS
+from stoker_tuning.recommend.named_sets import NAMING_KNOBS
 from stoker_tuning.recommend.recommendation import Explained, Recommendation, recommend
 from stoker_tuning.rules.compiled import compile_rules
-from stoker_tuning.rules.facts import AccessFacts, FileFacts, Surroundings, WorkloadFacts
+from stoker_tuning.rules.facts import FileFacts
 from stoker_tuning.rules.merging import GivenValue, given_values
 from stoker_tuning.rules.spec import ActionSpec, KnobValue, RuleOrigin, RuleSpec
-from stoker_tuning.vocabulary import ActionTarget, ActionType, ModelFileKind, RuleLayer, TrainingPhase
+from stoker_tuning.vocabulary import ActionTarget, ActionType, ModelFileKind, OptimizationLevel, RuleLayer
 from tests.support.cases import cases
 
-PYTHON_TYPES: dict[KnobKind, type | tuple[type, ...]] = {
-    KnobKind.BYTES: int,
-    KnobKind.COUNT: int,
-    KnobKind.NUMBER: (int, float),
-    KnobKind.SWITCH: bool,
-    KnobKind.WORD: str,
-}
+SETS = named_sets()
 
 
-def around(phase: TrainingPhase | None = None, items_per_second: float | None = None) -> Surroundings:
-    return Surroundings(AccessFacts(items_per_second=items_per_second), WorkloadFacts(phase=phase))
-
-
-def by_rules(*actions: ActionSpec, phase: TrainingPhase | None = None) -> Explained:
+def by_rules(*actions: ActionSpec) -> Explained:
     specs = [
         RuleSpec(f"r{number}", RuleOrigin("d", RuleLayer.CUSTOM), (), (action,))
         for number, action in enumerate(actions)
     ]
     rules = compile_rules(specs)
-    return recommend(given_values(rules, range(len(rules)), FileFacts("a")), around(phase))
+    return recommend(given_values(rules, range(len(rules)), FileFacts("a")), SETS)
 
 
 def action(kind: ActionType, target: ActionTarget = ActionTarget.FILE, **parameters: KnobValue) -> ActionSpec:
     return ActionSpec(kind, target, parameters)
 
 
-@cases(
-    "phase, expected",
-    (None, {"prefetch_size": 64 << 10, "should_cache": True, "cache_priority": "Normal", "level": "Balanced"}),
-    (TrainingPhase.INITIALIZATION, {"level": "Basic", "strategy": "Conservative"}),
-    (
-        TrainingPhase.TRAINING,
-        {"prefetch_size": 1 << 20, "should_cache": True, "cache_priority": "High", "level": "Aggressive"},
-    ),
-    (
-        TrainingPhase.VALIDATION,
-        {"prefetch_size": 256 << 10, "should_cache": True, "cache_priority": "Normal", "strategy": "Balanced"},
-    ),
-    (
-        TrainingPhase.SAVE_CHECKPOINT,
-        {"prefetch_size": 0, "should_cache": False, "cache_priority": "Low", "cache_policy": "ML"},
-    ),
-)
-def test_a_phase_has_the_figures_of_the_vocabulary(phase: TrainingPhase | None, expected: dict[str, Any]) -> None:
-    found = recommend({}, around(phase)).values
-    assert {name: getattr(found, name) for name in expected} == expected
+def naming(**names: str) -> ActionSpec:
+    return ActionSpec(ActionType.PRIORITIZE, ActionTarget.FILE, dict(names))
 
 
-@cases("rate, level, strategy", (9.9, "Maximum", "Adaptive"), (10, "Aggressive", "Aggressive"))
-def test_slow_training_is_given_more(rate: float, level: str, strategy: str) -> None:
-    found = recommend({}, around(TrainingPhase.TRAINING, rate)).values
-    assert (found.level, found.strategy) == (level, strategy)
+def test_without_rules_the_level_balanced_gives_every_value() -> None:
+    found = by_rules()
+    assert (found.values.level, found.origins["level"]) == ("Balanced", "default")
+    assert found.origins["prefetch_size"] == "level Balanced"
 
 
-def test_a_level_that_a_rule_names_counts_before_the_phase() -> None:
-    found = by_rules(action(ActionType.PRIORITIZE, level="Maximum"), phase=TrainingPhase.TRAINING)
-    assert found.values.prefetch_size == 8 << 20
-    assert found.origins["prefetch_size"] == "level Maximum"
+def test_a_level_fills_what_later_rules_leave_open() -> None:
+    found = by_rules(naming(level="Maximum"), action(ActionType.STREAM, parallel_streams=3))
+    assert (found.values.parallel_streams, found.values.kernel_read_ahead) == (3, 64 << 20)
+    assert found.origins["kernel_read_ahead"] == "level Maximum"
+
+
+def test_the_level_basic_precedes_later_rules_and_no_earlier_one() -> None:
+    first, last = action(ActionType.PREFETCH, prefetch_depth=7), action(ActionType.STREAM, parallel_streams=3)
+    found = by_rules(first, naming(level="Basic"), last, action(ActionType.CACHE, cache_priority="Urgent"))
+    assert (found.values.prefetch_depth, found.values.parallel_streams) == (7, 1)
+    assert (found.values.cache_priority, found.values.lane_weight) == ("Normal", 4)
+
+
+def test_the_level_basic_precedes_a_strategy_of_a_later_rule() -> None:
+    assert by_rules(naming(level="Basic"), naming(strategy="Aggressive")).values.prefetch_depth == 0
+
+
+@pytest.mark.parametrize("level", OptimizationLevel)
+def test_a_strategy_precedes_the_level_of_its_rule(level: str) -> None:
+    assert by_rules(naming(level=level, strategy="Conservative")).values.prefetch_depth == 8
 
 
 def test_the_first_rule_has_a_knob_and_later_ones_fill_the_rest() -> None:
-    first = action(ActionType.STREAM, chunk_size=1 << 20)
-    second = action(ActionType.STREAM, chunk_size=2 << 20, parallel_streams=3)
+    first = action(ActionType.STREAM, min_ratio=2)
+    second = action(ActionType.STREAM, min_ratio=4, parallel_streams=3)
     found = by_rules(first, second)
-    assert (found.values.chunk_size, found.values.parallel_streams) == (1 << 20, 3)
-    givers = [found.origins[name] for name in ("chunk_size", "parallel_streams")]
+    assert (found.values.min_ratio, found.values.parallel_streams) == (2, 3)
+    givers = [found.origins[name] for name in ("min_ratio", "parallel_streams")]
     assert [giver.rule.id for giver in givers if isinstance(giver, GivenValue)] == ["r0", "r1"]
 
 
@@ -102,22 +90,17 @@ def test_every_knob_is_a_field_of_a_recommendation_and_every_field_a_knob() -> N
     assert {field.name for field in fields(Recommendation)} == {knob.name for knob in KNOBS}
 
 
-@pytest.mark.parametrize("phase", TrainingPhase)
-def test_every_phase_gives_every_knob_a_value_and_says_from_where(phase: TrainingPhase) -> None:
-    assert set(recommend({}, around(phase)).origins) == {knob.name for knob in KNOBS}
+def test_the_default_level_gives_every_knob_a_value() -> None:
+    assert set(by_rules().origins) == {knob.name for knob in KNOBS}
 
 
-@pytest.mark.parametrize("knob", KNOBS, ids=lambda knob: knob.name)
-def test_the_tables_hold_values_that_documents_could(knob: Any) -> None:
-    sets = [DEFAULTS, *PHASES.values(), *(each for sets in NAMED_SETS.values() for each in sets.values())]
-    values = [each[knob.name] for each in sets if knob.name in each]
-    assert all(isinstance(value, PYTHON_TYPES[knob.kind]) for value in values)
-    if knob.kind in (KnobKind.BYTES, KnobKind.COUNT, KnobKind.NUMBER):
-        assert all(knob.least <= value <= knob.most for value in values)
-
-
-@pytest.mark.parametrize("knob", NAMED_SETS)
+@pytest.mark.parametrize("knob", NAMING_KNOBS)
 def test_every_word_of_a_named_set_has_its_values(knob: str) -> None:
     (words,) = [each.words for each in KNOBS if each.name == knob]
     assert words is not None
-    assert list(NAMED_SETS[knob]) == list(words)
+    assert list(SETS[knob]) == list(words)
+
+
+def test_only_the_level_basic_precedes_rules() -> None:
+    found = [name for sets in SETS.values() for name, each in sets.items() if each.over_rules]
+    assert found == [OptimizationLevel.BASIC]

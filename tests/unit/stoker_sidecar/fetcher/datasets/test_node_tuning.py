@@ -2,15 +2,21 @@
 
 import os
 import zlib
+from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
 from stoker_api.node_caches.node_dataset_status import NodePhase
 from stoker_sidecar.errors import NotYetConfigured
 from stoker_sidecar.fetcher.ondisk.parts import CHUNK
+from stoker_sidecar.tuning.core.grouping import CompiledChoice, FileGrouping
+from stoker_sidecar.tuning.source import BuiltInRules
 from stoker_sidecar.version.manifest import Manifest
 from stoker_sidecar.wire.fetcher_hints import FileKnobs, Tune
 from stoker_sidecar.wire.fetcher_protocol import PAGED_BYTES
+from stoker_tuning.rules.facts import Surroundings
+from stoker_tuning.vocabulary import OptimizationLevel
 from tests.support.cache_node import UID, CacheNodeUnderTest, fill, inode
 from tests.support.cases import cases
 from tests.support.waiting import eventually
@@ -111,6 +117,27 @@ async def test_chunks_that_the_first_read_of_a_large_file_starts(
     digest = await _cold(cache_node, {"large": LARGE})
     _tune(cache_node, digest, knobs)
     assert await _started(cache_node, digest, "large") == pieces
+
+
+@cases(
+    "level, pieces",
+    (OptimizationLevel.BASIC, {"large": 1, "small": 2}),
+    (OptimizationLevel.BALANCED, {"large": 2, "small": 3}),
+)
+async def test_pieces_that_reads_in_order_start_at_a_level(
+    cache_node: CacheNodeUnderTest, level: OptimizationLevel, pieces: dict[str, int]
+) -> None:
+    digest = await _cold(cache_node, {"large": LARGE} | SMALL_FILES)
+    with closing(Manifest.open(cache_node.folder(digest) / "manifest.sqlite")) as manifest:
+        grouping = FileGrouping(CompiledChoice(replace(BuiltInRules().choice(UID), level=level)), (Surroundings(),))
+        groups = bytearray(manifest.last_ino + 1)
+        for path, entry in manifest.walk():
+            groups[entry.ino] = 0 if entry.is_dir else grouping.number(path.decode(), entry.size)
+    cache_node.node.tune(Tune(UID, digest, grouping.knobs, zlib.compress(groups)))
+    assert await _started(cache_node, digest, "large") == pieces["large"]
+    for number in range(2):
+        landed = await _started(cache_node, digest, f"train/{number:03}")
+    assert landed - pieces["large"] == pieces["small"]
 
 
 async def test_a_read_in_the_middle_of_a_file_starts_nothing_more_however_much_is_to_be_ahead(

@@ -64,6 +64,14 @@ async def test_what_comes_again_takes_the_place_of_what_does_not(cache_node: Cac
     assert cache_node.status().warm_bytes == KEPT * SIZE
 
 
+async def test_plain_lru_does_not_use_the_next_epoch(cache_node: CacheNodeUnderTest) -> None:
+    digest = await full(cache_node)
+    cache_node.node.tune(Tune(UID, digest, (FileKnobs(ahead_files=0, reused=False),)))
+    set_reuse_hints(cache_node, digest, ["f20"], ["f20", *NAMES[: KEPT - 1]])
+    await read(cache_node, digest, "f20")
+    assert set(cache_node.tree(digest)) == set(NAMES[:KEPT])
+
+
 async def test_what_made_way_is_read_through(cache_node: CacheNodeUnderTest) -> None:
     digest = await full(cache_node)
     set_reuse_hints(cache_node, digest, ["f20"], ["f20", *NAMES[: KEPT - 1]])

@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+import zlib
 from collections.abc import Sequence
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from stoker_sidecar.errors import NotYetConfigured
 from stoker_sidecar.fetcher.node import known_orders
 from stoker_sidecar.fetcher.ondisk.parts import CHUNK
-from stoker_sidecar.wire.fetcher_hints import WHOLE_FILE, PrefetchWindow
+from stoker_sidecar.wire.fetcher_hints import WHOLE_FILE, FileKnobs, PrefetchWindow, Tune
 from tests.support.cache_node import UID, CacheNodeUnderTest, fill, inode
 from tests.support.waiting import eventually
 
@@ -147,3 +148,23 @@ async def test_a_place_in_a_window_that_is_not_known_is_refused(cache_node: Cach
     prefetch(cache_node, digest, ORDER)
     with pytest.raises(NotYetConfigured, match="say it as a whole"):
         move_on(cache_node, digest, 1, "another")
+
+
+async def test_an_order_is_not_followed_if_no_file_may_come_by_it(cache_node: CacheNodeUnderTest) -> None:
+    digest = await listed(cache_node, FILES)
+    prefetch(cache_node, digest, ORDER)
+    cache_node.node.tune(Tune(UID, digest, (FileKnobs(ahead_files=0, ordered=False),)))
+    prefetch(cache_node, digest, ORDER)
+    cache_node.node.prefetch(PrefetchWindow(UID, digest, "pod", gone=1))
+    await cache_node.read(digest, inode(cache_node, digest, "f05"), 0, 10)
+    assert fetched(cache_node) == ["f05"]
+
+
+async def test_files_that_may_not_come_by_an_order_are_skipped(cache_node: CacheNodeUnderTest) -> None:
+    digest = await listed(cache_node, FILES)
+    groups = bytearray(len(FILES) + 10)
+    groups[inode(cache_node, digest, "f07")] = 1
+    cache_node.node.tune(Tune(UID, digest, (FileKnobs(), FileKnobs(ordered=False)), zlib.compress(groups)))
+    prefetch(cache_node, digest, ORDER)
+    await eventually(lambda: len(cache_node.tree(digest)) == len(ORDER) - 1)
+    assert fetched(cache_node) == ORDER[1:]

@@ -104,11 +104,3 @@ def test_what_is_in_force_is_told_to_people_and_scripts(path: Path) -> None:
 
 def test_of_the_built_in_rules_nothing_is_said() -> None:
     assert tuning_line(TuningReport()) == ""
-
-
-def test_knobs_that_nothing_turns_are_named(path: Path) -> None:
-    path.write_text(
-        GOOD.replace("prefetch_size: 64Mi", "prefetch_size: 64Mi}}, {type: stream, parameters: {chunk_size: 4Mi")
-    )
-    report = TuningFile(path, Changes()).report(None)
-    assert tuning_line(report) == "tuning: rules of mine (1); no effect: chunk_size"
