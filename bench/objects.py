@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import random
+import struct
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ _ETAG = "user.etag"
 _CHECKSUMS = "user.checksums"
 # Random bytes that all objects are cut from: incompressible, and made only once.
 _POOL_BYTES = 1024 * 1024
+# Bytes of a safetensors header per tensor, with blanks at its end.
+_TENSOR_HEAD = 256
 # Larger objects repeat the pool. Each starts with its own number, so that all are different.
 _HEAD_BYTES = 16
 
@@ -38,20 +41,38 @@ class Bodies:
         # The pool twice, so that a full pool follows every offset.
         self._pool = random.Random(corpus.files).randbytes(_POOL_BYTES) * 2
         self._size = corpus.size
+        self._head = _tensors_head(corpus) if corpus.tensors else b""
 
     def of(self, number: int) -> bytes:
         """Return the body of the object with this number in ``paths``."""
         start = number * 61 % _POOL_BYTES  # a prime stride, so that adjacent objects differ everywhere
         whole, part = divmod(max(0, self._size - _HEAD_BYTES), _POOL_BYTES)
         turned = self._pool[start : start + (_POOL_BYTES if whole else part)]
-        return (b"%0*d" % (_HEAD_BYTES, number))[: self._size] + turned * whole + turned[:part]
+        body = (b"%0*d" % (_HEAD_BYTES, number))[: self._size] + turned * whole + turned[:part]
+        return self._head + body[len(self._head) :] if self._head else body
 
 
 def paths(corpus: Corpus) -> Iterator[str]:
     """Yield the paths below the prefix, folder by folder. Pure."""
-    share = -(-corpus.files // corpus.folders)
+    share, suffix = -(-corpus.files // corpus.folders), "safetensors" if corpus.tensors else "bin"
     for number in range(corpus.files):
-        yield f"d{number // share:04d}/f{number:07d}.bin"
+        yield f"d{number // share:04d}/f{number:07d}.{suffix}"
+
+
+def tensor_bytes(corpus: Corpus) -> int:
+    """Return the bytes of one tensor of a model. Pure."""
+    return corpus.size // corpus.tensors - _TENSOR_HEAD
+
+
+def _tensors_head(corpus: Corpus) -> bytes:
+    """Return the head of a safetensors file of equal tensors, which fill the rest of the file. Pure."""
+    size, rows = tensor_bytes(corpus), range(corpus.tensors)
+    layers = {
+        f"layers.{row}.weight": {"dtype": "U8", "shape": [size], "data_offsets": [row * size, (row + 1) * size]}
+        for row in rows
+    }
+    length = corpus.size - corpus.tensors * size - struct.calcsize("<Q")
+    return struct.pack("<Q", length) + json.dumps(layers).encode().ljust(length)
 
 
 def write_object(target: Path, body: bytes, *, checksums: bool) -> None:

@@ -61,12 +61,18 @@ def read_epoch(
     return read_jobs(root, [Job(order[number::readers], buffer) for number in range(readers)], expected_bytes)
 
 
-def read_jobs(root: Path, jobs: Sequence[Job], expected_bytes: int, ready: Callable[[], None] = lambda: None) -> Epoch:
-    """Run each job in a separate process, all at once. ``ready`` is called before they start.
+def read_jobs(
+    root: Path,
+    jobs: Sequence[Job],
+    expected_bytes: int,
+    ready: Callable[[], None] = lambda: None,
+    module: str = "bench.readers",
+) -> Epoch:
+    """Run each job in a separate process of ``module``, all at once. ``ready`` is called before they start.
 
     Raises BenchError if a read fails or the number of bytes is wrong.
     """
-    start, said = run_together("bench.readers", root, [asdict(job) for job in jobs], ready)
+    start, said = run_together(module, root, [asdict(job) for job in jobs], ready)
     ends = [json.loads(line) for line in said]
     total = sum(int(end["bytes"]) for end in ends)
     if total != expected_bytes:

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass, replace
 
-# A JPEG of ImageNet in the MLPerf storage benchmark, a volume of its UNet3D, a small object of data-path measurements.
+# Of the MLPerf storage benchmark: a JPEG of ImageNet, one of retinanet, and a volume of UNet3D.
 IMAGE_BYTES = 114_660
+RETINANET_BYTES = 322_957
 SHARD_BYTES = 146_600_000
+# A small object of data-path measurements.
 SMALL_BYTES = 100 * 1024
 TINY_BYTES = 4 * 1024
 ENTRY_BYTES = 16
@@ -17,13 +19,14 @@ class Corpus:
     """Objects of one size, spread evenly over folders.
 
     With ``checksums`` the server stores a CRC-64/NVME of each object, as Amazon S3 does since 2025. Otherwise it stores
-    only an MD5.
+    only an MD5. With ``tensors``, each object is a safetensors file of this number of tensors.
     """
 
     files: int
     size: int
     folders: int
     checksums: bool = True
+    tensors: int = 0
 
     @property
     def total_bytes(self) -> int:
@@ -129,6 +132,8 @@ class Scale:
     warm_seconds: float  # memory: longest observation of a warm-up; the figures show its progress
     gpus: Gpus
     article: Gpus
+    retinanet: Corpus
+    retinanet_epochs: int  # with the cold one
     cells: Cells
     cold: tuple[Corpus, ...]
     sequential: tuple[Corpus, ...]
@@ -176,8 +181,13 @@ _QUICK = Scale(
     warm_seconds=2.0,
     gpus=Gpus(Corpus(100, IMAGE_BYTES, 4), counts=(1,)),
     article=Gpus(Corpus(80, IMAGE_BYTES, 4), counts=(1,), batch=10),
+    retinanet=Corpus(200, RETINANET_BYTES, 4),
+    retinanet_epochs=2,
     cells=Cells(
-        Corpus(200, IMAGE_BYTES, 4), Corpus(2, 16_000_000, 1), Corpus(50, SMALL_BYTES, 2), Corpus(2, 16_000_000, 1)
+        Corpus(200, IMAGE_BYTES, 4),
+        Corpus(2, 16_000_000, 1, tensors=8),
+        Corpus(50, SMALL_BYTES, 2),
+        Corpus(2, 16_000_000, 1),
     ),
     cold=(Corpus(200, SMALL_BYTES, 4),),
     sequential=(Corpus(200, SMALL_BYTES, 4), Corpus(2, 16_000_000, 1)),
@@ -223,9 +233,11 @@ _DEFAULT = Scale(
     warm_seconds=40.0,
     gpus=Gpus(Corpus(2_000, IMAGE_BYTES, 20), counts=(1, 4, 8)),
     article=Gpus(Corpus(800, IMAGE_BYTES, 8), counts=(1, 4, 8), batch=10),
+    retinanet=Corpus(2_000, RETINANET_BYTES, 20),
+    retinanet_epochs=4,
     cells=Cells(
         Corpus(3_000, IMAGE_BYTES, 30),
-        Corpus(3, SHARD_BYTES, 1),
+        Corpus(2, 128_000_000, 1, tensors=32),
         Corpus(4_000, SMALL_BYTES, 40),
         Corpus(4, SHARD_BYTES, 1),
     ),
@@ -246,7 +258,7 @@ _FULL = replace(
     entries=(
         Corpus(100_000, ENTRY_BYTES, 1),
         Corpus(100_000, ENTRY_BYTES, 1_000),
-        Corpus(1_000_000, ENTRY_BYTES, 1_000),
+        Corpus(1_170_301, ENTRY_BYTES, 1_000),  # the names of MLPerf's retinanet
     ),
     warmups=(
         WarmUp(Corpus(20_000, SMALL_BYTES, 200), ("P0", "P20", "PBW")),
@@ -262,9 +274,11 @@ _FULL = replace(
     warm_seconds=600.0,
     gpus=Gpus(Corpus(8_000, IMAGE_BYTES, 80), counts=(1, 4, 8)),
     article=Gpus(Corpus(4_000, IMAGE_BYTES, 40), counts=(1, 4, 8)),
+    retinanet=Corpus(12_000, RETINANET_BYTES, 120),
+    retinanet_epochs=8,
     cells=Cells(
         Corpus(20_000, IMAGE_BYTES, 200),
-        Corpus(8, SHARD_BYTES, 1),
+        Corpus(4, 512_000_000, 1, tensors=128),
         Corpus(20_000, SMALL_BYTES, 200),
         Corpus(12, SHARD_BYTES, 1),
     ),

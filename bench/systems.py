@@ -4,6 +4,7 @@ from pathlib import Path
 
 from bench.node import Node, Volume
 from stoker_api.datasets.dataset import MountMode
+from stoker_api.profiles.tuning import NodeTuning
 
 NATIVE = "native"
 # The limit of reading ahead: the disk's rate with this number of concurrent requests, and no readers.
@@ -39,6 +40,24 @@ def whole_ways(node: Node, volume: Volume, target: Path) -> dict[str, Path]:
     below = {STOKER_OVERLAY: MountMode.OVERLAY, STOKER_FUSE: MountMode.FUSE}
     layers = {system: root for system, mode in below.items() if (root := node.layer(volume, mode)) is not None}
     return {NATIVE: volume.paths.tree, STOKER_NATIVE: target} | layers
+
+
+def new_mount(
+    node: Node,
+    prefix: str,
+    sampling: str = "",
+    *,
+    eager: bool = False,
+    quota: int | None = None,
+    tuning: NodeTuning | None = None,
+) -> Path:
+    """Mount a new dataset without local files for a pod with this sampling. Reads may start at once.
+
+    ``Node.offer`` explains the other arguments.
+    """
+    volume = node.list_source(prefix)
+    node.offer(volume, eager=eager, quota=quota, tuning=tuning)
+    return node.publish(volume, sampling)
 
 
 def cold_volume(node: Node, prefix: str) -> tuple[Volume, Path]:

@@ -16,11 +16,32 @@ from bench.readers import WHOLE_BUFFER
 # An accelerator of the H100 class on ResNet-50: images per step, and seconds per step. 2,051 images/s.
 IMAGES_A_BATCH = 400
 STEP_SECONDS = 0.195
-# One of the A100 class: 920 images/s.
-SLOWER_STEP_SECONDS = 0.435
 # The common use of PyTorch's DataLoader: 4 workers, each two batches ahead.
 LOADERS = 4
 _BATCHES_AHEAD = 2 * LOADERS
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """A class of accelerator: images per step, and seconds of a step."""
+
+    batch: int
+    step: float
+
+    @property
+    def rate(self) -> float:
+        """Images per second of an accelerator that never waits."""
+        return self.batch / self.step
+
+    @property
+    def says(self) -> str:
+        """Its part of the name of a case."""
+        return f"{self.batch} images a step of {self.step:.3f} s"
+
+
+H100 = Accelerator(IMAGES_A_BATCH, STEP_SECONDS)
+A100 = Accelerator(IMAGES_A_BATCH, 0.435)  # 920 images/s
+RETINANET = Accelerator(24, 0.04755)  # B200 class in MLPerf Storage v3.0: 505 images/s
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 
 from bench.environment import Environment
 from bench.measure import drop_page_cache, wait_until
@@ -17,12 +16,13 @@ from bench.readers import Job, read_jobs
 from bench.report import Cost, Row
 from bench.sampled import BATCH, dealt, epoch_order, sampling
 from bench.scale import Corpus
-from bench.systems import ORDER_KNOWN, S5CMD, STOKER
-from bench.trainer import IMAGES_A_BATCH, SLOWER_STEP_SECONDS, STEP_SECONDS, train
+from bench.systems import ORDER_KNOWN, S5CMD, STOKER, new_mount
+from bench.trainer import A100, H100, Accelerator, train
 from e2e.cluster.errors import NotReadyError
 
 WRONG = "Stoker, another seed said"
-_PROFILE, _LOADERS, _SEED = "P20", 4, 7
+SEED = 7
+_PROFILE, _LOADERS = "P20", 4
 _SETTLED_SECONDS = 3.0  # seconds in which files in flight arrive
 # A node reports its knowledge of an order within this number of seconds, if an epoch has enough files to detect one.
 _TOLD_SECONDS, _TELLING = 25.0, 4_000
@@ -32,21 +32,23 @@ _Run = tuple[float, Cost, str]  # files per second, the cost, and a note
 def measure(env: Environment) -> Iterator[Row]:
     """Yield rows for the rate of an epoch and for an accelerator that is fed at this rate."""
     corpus = env.scale.epochs
-    with env.corpus("b9", corpus) as prefix, env.profile(_PROFILE) as endpoint:
-        yield from _rates(env, corpus, prefix, endpoint)
-        yield _stopped(env, corpus, prefix, endpoint)
-        for step in (STEP_SECONDS, SLOWER_STEP_SECONDS):
-            yield from _trained(env, corpus, prefix, endpoint, step)
+    with env.corpus("b9", corpus) as prefix:
+        with env.profile(_PROFILE) as endpoint:
+            yield from _rates(env, corpus, prefix, endpoint)
+            yield _stopped(env, corpus, prefix, endpoint)
+        for accelerator in (H100, A100):
+            yield from trained(env, "B9", corpus, prefix, _PROFILE, accelerator)
 
 
 def _rates(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> Iterator[Row]:
     case = f"cold, {_LOADERS} loaders, {_PROFILE}"
-    systems = {STOKER: "", ORDER_KNOWN: said(), WRONG: said(seed=_SEED + 1000)}
+    systems = {STOKER: "", ORDER_KNOWN: said(), WRONG: said(seed=SEED + 1000)}
     jobs, told = epoch_jobs(corpus), _TOLD_SECONDS if corpus.files >= _TELLING else 0.0
 
     def read(sampling: str) -> _Run:
+        drop_page_cache()
         with env.node(endpoint) as node:
-            root = mounted(node, prefix, sampling)
+            root = new_mount(node, prefix, sampling)
             with env.meter(node) as meter:
                 epoch = read_jobs(root, jobs, corpus.total_bytes)
             return epoch.rate, meter.cost, _said_of(node, told) if sampling else ""
@@ -73,10 +75,11 @@ def _copied(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> tup
 
 def _stopped(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> Row:
     """Measure the wasted fetches of a job that ends within an epoch: at most the window."""
-    half, over = epoch_order(corpus, _SEED)[: corpus.files // 2], []
+    half, over = epoch_order(corpus, SEED)[: corpus.files // 2], []
     for _ in env.repeat("B9: a job that ends in mid-epoch"):
+        drop_page_cache()
         with env.node(endpoint) as node, env.meter(node) as meter:
-            read_jobs(mounted(node, prefix, said()), dealt(half, _LOADERS), len(half) * corpus.size)
+            read_jobs(new_mount(node, prefix, said()), dealt(half, _LOADERS), len(half) * corpus.size)
             time.sleep(_SETTLED_SECONDS)
         over.append(100 * (meter.cost.gets - len(half)) / corpus.files)
     return Row("B9", "the job ends in mid-epoch", ORDER_KNOWN, "% of the epoch fetched in vain", tuple(over))
@@ -84,53 +87,53 @@ def _stopped(env: Environment, corpus: Corpus, prefix: str, endpoint: str) -> Ro
 
 def epoch_jobs(corpus: Corpus, epoch: int = 0) -> list[Job]:
     """Assign an epoch to the loaders."""
-    return dealt(epoch_order(corpus, _SEED, epoch), _LOADERS)
+    return dealt(epoch_order(corpus, SEED, epoch), _LOADERS)
 
 
-def _trained(env: Environment, corpus: Corpus, prefix: str, endpoint: str, step: float) -> Iterator[Row]:
-    case = f"cold, {IMAGES_A_BATCH} images a step of {step:.3f} s, {_PROFILE}"
-    order = epoch_order(corpus, _SEED)
+def trained(
+    env: Environment, workload: str, corpus: Corpus, prefix: str, profile: str, accelerator: Accelerator
+) -> Iterator[Row]:
+    """Yield the utilization of an accelerator in a cold epoch, with a known and an unknown order.
+
+    The row of s5cmd has the limit of its rate.
+    """
+    case = f"cold, {accelerator.says}, {profile}"
+    order = epoch_order(corpus, SEED)
 
     def fed(sampling: str) -> float:
+        drop_page_cache()
         with env.node(endpoint) as node:
-            return train(mounted(node, prefix, sampling), [order], step=step).utilisation
+            return train(new_mount(node, prefix, sampling), [order], accelerator.batch, accelerator.step).utilisation
 
     def copied() -> float:
-        return most_utilisation(corpus.files, _copied(env, corpus, prefix, endpoint)[0], step)
+        return most_utilisation(corpus.files, _copied(env, corpus, prefix, endpoint)[0], accelerator)
 
     runs: dict[str, Callable[[], float]] = {
         STOKER: partial(fed, ""),
-        ORDER_KNOWN: partial(fed, said(batch=IMAGES_A_BATCH)),
+        ORDER_KNOWN: partial(fed, said(batch=accelerator.batch)),
         S5CMD: copied,
     }
     notes = {S5CMD: "reckoned from its files/s: an accelerator that waits for no reader"}
-    for system, measured in env.in_turns(f"B9: {case}", runs).items():
+    with env.profile(profile) as endpoint:
+        found = env.in_turns(f"{workload}: {case}", runs)
+    for system, measured in found.items():
         note = notes.get(system, "")
-        yield Row("B9", case, system, "accelerator utilisation", tuple(measured), STOKER, note)
+        yield Row(workload, case, system, "accelerator utilisation", tuple(measured), STOKER, note)
 
 
-def most_utilisation(files: int, rate: float, step: float = STEP_SECONDS) -> float:
+def most_utilisation(files: int, rate: float, accelerator: Accelerator) -> float:
     """Return the highest utilization of an accelerator whose images arrive at ``rate`` per second. Pure.
 
-    ``step`` is the seconds of computation per batch. Computation starts with the first complete batch, and the last
-    batch starts when the last image has arrived.
+    Computation starts with the first complete batch, and the last batch starts when the last image has arrived.
     """
-    batch = min(files, IMAGES_A_BATCH)
-    compute, last = files / IMAGES_A_BATCH * step, batch / IMAGES_A_BATCH * step
+    batch = min(files, accelerator.batch)
+    compute, last = files / accelerator.rate, batch / accelerator.rate
     return compute / max(compute + batch / rate, files / rate + last)
 
 
-def said(seed: int = _SEED, batch: int = BATCH) -> str:
+def said(seed: int = SEED, batch: int = BATCH) -> str:
     """Return the pod's sampling attribute."""
     return sampling(seed, _LOADERS, batch=batch)
-
-
-def mounted(node: Node, prefix: str, sampling: str, quota: int | None = None) -> Path:
-    """Mount a new dataset without local files for a pod with this sampling. Reads may start at once."""
-    volume = node.list_source(prefix)
-    node.offer(volume, quota=quota)
-    drop_page_cache()
-    return node.publish(volume, sampling)
 
 
 def _said_of(node: Node, seconds: float) -> str:

@@ -7,8 +7,8 @@ from bench.measure import drop_page_cache
 from bench.readers import read_jobs
 from bench.report import Cost, Row
 from bench.sidecar import Switches
-from bench.systems import ORDER_KNOWN, STOKER
-from bench.workloads.orders import epoch_jobs, mounted, said
+from bench.systems import ORDER_KNOWN, STOKER, new_mount
+from bench.workloads.orders import epoch_jobs, said
 
 _PROFILE, _EPOCHS = "P20", 3
 _QUOTAS = {"a third": 1 / 3, "a tenth": 1 / 10}
@@ -30,7 +30,7 @@ def _epochs(env: Environment, prefix: str, endpoint: str, name: str, quota: floa
     costs: dict[tuple[str, bool], list[Cost]] = {}
     for system in env.turns(f"quota: {name} of the data", systems):
         with env.node(endpoint, switches) as node:
-            root = mounted(node, prefix, systems[system], round(corpus.total_bytes * quota))
+            root = new_mount(node, prefix, systems[system], quota=round(corpus.total_bytes * quota))
             for epoch in range(_EPOCHS):
                 drop_page_cache()  # otherwise the kernel caches files beyond the quota
                 with env.meter(node) as meter:

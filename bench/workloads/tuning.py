@@ -1,12 +1,13 @@
 """The nine cells of tuning: training, inference and data pipelines by throughput, latency and memory.
 
-Each is measured without rules, with the built-in ones, and with its template, from a distant server and without local
-files.
+Each is measured with the level Basic, with the default, and with its template, from a distant server and without local
+files. A copy by s5cmd shows the limit of the machine.
 """
 
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,15 +18,17 @@ from bench.objects import paths
 from bench.readers import WHOLE_BUFFER, read_epoch
 from bench.report import Row
 from bench.scale import Corpus
-from bench.systems import S5CMD, STOKER
+from bench.systems import S5CMD, STOKER, new_mount
 from stoker_api.profiles.tuning import NodeTuning
+from stoker_tuning.vocabulary import OptimizationLevel
 
-RULES_OFF = "Stoker, rules off"
-_PROFILE = "P20"
+BASIC = "Stoker, Basic"
+PROFILE = "P20"
+MODEL = "model"
 _READERS = 4
 _BATCH = 64  # number of files in a first batch
 _SHARD_READERS = 2
-_BESIDE, _MODEL = "a-beside", "model"
+_BESIDE = "a-beside"  # warmed before the model
 
 
 @dataclass(frozen=True)
@@ -49,31 +52,40 @@ class CellKind:
     @property
     def choices(self) -> Mapping[str, NodeTuning]:
         """The node's rules, by the system's name in the tables."""
-        template = f"Stoker, {self.template}"
         return {
-            RULES_OFF: NodeTuning(enabled=False),
+            BASIC: NodeTuning(level=OptimizationLevel.BASIC),
             STOKER: NodeTuning(),
-            template: NodeTuning(template=self.template),
+            f"{STOKER}, {self.template}": NodeTuning(template=self.template),
         }
 
 
 def measure(env: Environment) -> Iterator[Row]:
-    """Yield the rows of the nine cells, and of a copy of the model by s5cmd."""
+    """Yield the rows of the nine cells, and of a copy by s5cmd of the files that are read."""
     cells = env.scale.cells
     with env.corpus("tuning-images", cells.images) as prefix:
         yield from _cells(env, _TRAINING, prefix)
-    with env.corpus(f"tuning-model/{_BESIDE}", cells.beside), env.corpus(f"tuning-model/{_MODEL}", cells.model):
-        yield from _cells(env, _INFERENCE, "tuning-model")
-        yield _copy(env, f"tuning-model/{_MODEL}")
+        yield _copy(env, _TRAINING, prefix, cells.images.files)
+    with model_dataset(env) as prefix:
+        yield from _cells(env, _INFERENCE, prefix)
+        yield _copy(env, _INFERENCE, f"{prefix}/{MODEL}", cells.model.total_bytes / 1e6)
     with env.corpus("tuning-shards", cells.shards) as prefix:
         yield from _cells(env, _PIPELINE, prefix)
+        yield _copy(env, _PIPELINE, prefix, cells.shards.total_bytes / 1e6)
+
+
+@contextmanager
+def model_dataset(env: Environment) -> Iterator[str]:
+    """Keep a Dataset with a model in the folder MODEL and other files before it. Yield its prefix."""
+    cells, prefix = env.scale.cells, "with-model"
+    with env.corpus(f"{prefix}/{_BESIDE}", cells.beside), env.corpus(f"{prefix}/{MODEL}", cells.model):
+        yield prefix
 
 
 def _cells(env: Environment, kind: CellKind, prefix: str) -> Iterator[Row]:
     """Measure the three cells of a kind. Each run has a new node, without files from other runs."""
     figures: dict[str, list[Figures]] = {system: [] for system in kind.choices}
     memory: dict[str, list[float]] = {system: [] for system in kind.choices}
-    with env.profile(_PROFILE) as endpoint:
+    with env.profile(PROFILE) as endpoint:
         for system in env.turns(f"tuning: {kind.name}", kind.choices):
             with env.node(endpoint) as node, MemoryWatch(node.sidecar.pids) as watch:
                 drop_page_cache()
@@ -86,7 +98,7 @@ def _cells(env: Environment, kind: CellKind, prefix: str) -> Iterator[Row]:
             ("memory", "MB PSS", memory[system]),
         )
         for cell, unit, samples in rows:
-            yield Row("tuning", f"{kind.name}, {cell}, {_PROFILE}", system, unit, tuple(samples), RULES_OFF)
+            yield Row("tuning", f"{kind.name}, {cell}, {PROFILE}", system, unit, tuple(samples), BASIC)
 
 
 def _train(env: Environment, node: Node, prefix: str, tuning: NodeTuning) -> Figures:
@@ -95,7 +107,7 @@ def _train(env: Environment, node: Node, prefix: str, tuning: NodeTuning) -> Fig
     order = list(paths(corpus))
     random.Random(corpus.files).shuffle(order)
     start = time.monotonic()
-    root = _mounted(node, prefix, tuning)
+    root = new_mount(node, prefix, tuning=tuning)
     read_epoch(root, order[:_BATCH], _READERS, _BATCH * corpus.size)
     first = time.monotonic() - start
     rest = order[_BATCH:]
@@ -106,7 +118,7 @@ def _infer(env: Environment, node: Node, prefix: str, tuning: NodeTuning) -> Fig
     """Load a model as a server does while the Dataset is warmed up. The model is its last part."""
     corpus = env.scale.cells.model
     start = time.monotonic()
-    root = _mounted(node, prefix, tuning, eager=True) / _MODEL
+    root = new_mount(node, prefix, eager=True, tuning=tuning) / MODEL
     first = _first_bytes(root, corpus)
     whole = read_epoch(root, list(paths(corpus)), 1, corpus.total_bytes)
     return Figures(whole.mb_rate, first - start)
@@ -116,15 +128,9 @@ def _pipe(env: Environment, node: Node, prefix: str, tuning: NodeTuning) -> Figu
     """Read shards in order, each once."""
     corpus = env.scale.cells.shards
     start = time.monotonic()
-    root = _mounted(node, prefix, tuning)
+    root = new_mount(node, prefix, tuning=tuning)
     first = _first_bytes(root, corpus)
     return Figures(read_epoch(root, list(paths(corpus)), _SHARD_READERS, corpus.total_bytes).mb_rate, first - start)
-
-
-def _mounted(node: Node, prefix: str, tuning: NodeTuning, *, eager: bool = False) -> Path:
-    volume = node.list_source(prefix)
-    node.offer(volume, eager=eager, tuning=tuning)
-    return node.publish(volume)
 
 
 def _first_bytes(root: Path, corpus: Corpus) -> float:
@@ -134,13 +140,13 @@ def _first_bytes(root: Path, corpus: Corpus) -> float:
     return time.monotonic()
 
 
-def _copy(env: Environment, prefix: str) -> Row:
-    """Measure a copy of the model alone: the download limit."""
-    with env.profile(_PROFILE) as endpoint:
-        copies = [env.copied(prefix, endpoint)[0] for _ in env.repeat("tuning: copy of the model by s5cmd")]
-    rates = tuple(env.scale.cells.model.total_bytes / 1e6 / copy.seconds for copy in copies)
-    case = f"{_INFERENCE.name}, throughput, {_PROFILE}"
-    return Row("tuning", case, S5CMD, _INFERENCE.throughput, rates, RULES_OFF, "a copy, nothing is read")
+def _copy(env: Environment, kind: CellKind, prefix: str, amount: float) -> Row:
+    """Measure a copy alone, the download limit. ``amount`` is its size in the units of the kind's throughput."""
+    with env.profile(PROFILE) as endpoint:
+        copies = [env.copied(prefix, endpoint)[0] for _ in env.repeat(f"tuning: copy by s5cmd, {kind.name}")]
+    rates = tuple(amount / copy.seconds for copy in copies)
+    case = f"{kind.name}, throughput, {PROFILE}"
+    return Row("tuning", case, S5CMD, kind.throughput, rates, BASIC, "a copy, nothing is read")
 
 
 _FIRST_BATCH = "s from the plan to the first batch"

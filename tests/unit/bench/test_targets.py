@@ -81,3 +81,15 @@ def test_what_the_machine_gave_in_another_case_is_not_shown() -> None:
     rows = [row("native", 100.0), row("Stoker", 190.0), row("s5cmd", 200.0, case="warm 2")]
     (verdict,) = judge(rows, [LIMITED])
     assert verdict.machine is None
+
+
+def test_the_best_row_decides_where_several_systems_may_meet_it() -> None:
+    best = Target("b", "B1", "either", 1.1, True, "files/s", of_ratio=True, best=True)
+    (verdict,) = judge([row("native", 100.0), row("default", 105.0), row("template", 120.0)], [best])
+    assert (verdict.value, verdict.met) == (1.2, True)
+
+
+def test_the_limit_of_the_machine_meets_no_target() -> None:
+    best = Target("b", "B1", "either", 1.1, True, "files/s", of_ratio=True, machine="s5cmd", best=True)
+    (verdict,) = judge([row("native", 100.0), row("default", 105.0), row("s5cmd", 200.0)], [best])
+    assert (verdict.value, verdict.machine, verdict.met) == (1.05, 2.0, False)
