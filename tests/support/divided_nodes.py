@@ -117,7 +117,7 @@ async def nodes(
     store: MemoryStore | None = None,
     capacity: int | None = None,
 ) -> AsyncIterator[tuple[list[CacheNodeUnderTest], str]]:
-    """Open nodes of one bucket that know the version, with its digest. Their clocks stand: no patience ends by itself."""
+    """Open nodes of one bucket that know the version, with its digest. Their clocks stand still."""
 
     @asynccontextmanager
     async def meet(folder: Path | None, uid: str, digest: str, names: Mapping[str, str]) -> AsyncIterator[PeerClient]:
