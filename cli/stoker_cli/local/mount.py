@@ -17,6 +17,6 @@ def exec_program(command: str, arguments: Sequence[str]) -> NoReturn:
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        os.execv(sys.executable, [sys.executable, "-X", "utf8", "-m", PROGRAM, command, *arguments])
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", "-P", "-m", PROGRAM, command, *arguments])
     finally:  # only after an error
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -28,7 +28,7 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @cases("words", ["mount", "s3://b/p", "/data", "--warm", "-o", "json"], ["mount", "--help"], ["umount", "/data"])
 def test_all_arguments_are_passed_to_the_program(executed: list[str], words: list[str]) -> None:
     CliRunner().invoke(main, words)
-    assert executed == [sys.executable, "-X", "utf8", "-m", PROGRAM, *words]
+    assert executed == [sys.executable, "-X", "utf8", "-P", "-m", PROGRAM, *words]
 
 
 @pytest.mark.parametrize("command", ["mount", "umount"])
@@ -37,7 +37,7 @@ def test_a_mount_does_not_import_the_kubernetes_client(command: str) -> None:
         "import os, sys\n"
         "heavy = {'click', 'pydantic', 'aiohttp', 'kubernetes', 'botocore', 'asyncio'}\n"
         "def execv(path, argv):\n"
-        "    print(argv[4:], sorted(heavy & set(sys.modules)), flush=True)\n"
+        "    print(argv[5:], sorted(heavy & set(sys.modules)), flush=True)\n"
         "    os._exit(0)\n"
         "os.execv = execv\n"
         "from stoker_cli.entry import main\n"
