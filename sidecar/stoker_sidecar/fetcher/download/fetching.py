@@ -15,13 +15,14 @@ from stoker_sidecar.fetcher.download.downloads import Downloads, lend, wait_for_
 from stoker_sidecar.fetcher.download.next_epoch import NextEpochRoom
 from stoker_sidecar.fetcher.download.patient_reads import PatientReads
 from stoker_sidecar.fetcher.download.piece_writer import PieceWriter
-from stoker_sidecar.fetcher.download.policy import Download, DownloadKey, Prefetcher
+from stoker_sidecar.fetcher.download.policy import Download, DownloadKey, Prefetcher, most_chunks
 from stoker_sidecar.fetcher.ondisk.cached_version import CachedVersion
 from stoker_sidecar.fetcher.ondisk.choosing import left_to_warm
 from stoker_sidecar.fetcher.ondisk.file_states import State
 from stoker_sidecar.fetcher.ondisk.parts import CHUNK, PartFile, chunk_count, chunks_of, is_whole
 from stoker_sidecar.fetcher.ondisk.version_tuning import VersionTuning
 from stoker_sidecar.fetcher.sources.core.lanes import Lane
+from stoker_sidecar.fetcher.sources.core.readahead import Readahead
 from stoker_sidecar.fetcher.space.budget import VersionSpace
 from stoker_sidecar.linux.files import is_there
 from stoker_sidecar.store.core.object_checksum import Checksum
@@ -63,7 +64,9 @@ class Fetching:
         self.unkept = SkippedFiles(self.version, self.space, self.context)
         self.readers = PatientReads(self.version, self.context)
         self.context.source.cached = self._cached
-        self._prefetcher = Prefetcher(self.version, pipeline.readahead, pipeline.bounds.readahead_bytes)
+        budget = pipeline.bounds.readahead_bytes
+        readahead = Readahead(most_chunks(budget), self._delay, pipeline.clock)
+        self._prefetcher = Prefetcher(self.version, readahead, budget)
         in_flight: dict[DownloadKey, Download] = {}
         self.admission = Admission(self.writer, self.next_epoch, in_flight)
         self.downloads = Downloads(self.writer, self.admission, self.readers, self._prefetcher, in_flight)
@@ -230,9 +233,10 @@ class Fetching:
     async def _bring(self, entry: Entry, chunks: range, end: int, *, ahead: bool) -> None:
         """Wait until the bytes up to ``end`` can be read, or a piece has failed. ``ahead``: fetch more than them."""
         missing = self.version.states[entry.ino] not in (State.HERE, State.PACKED)
+        late = (entry.ino, chunks.start) in self.downloads.in_flight
         downloads = [one for chunk in chunks if (one := self.downloads.start(entry, chunk, Lane.DEMAND)) is not None]
         if ahead and missing and not self.transients.may_hold(entry.size):
-            self._prefetch(entry, chunks)
+            self._prefetch(entry, chunks, late=late)
         for download in downloads:
             while not (download.task.done() or download.reached >= end):
                 download.moved.clear()
@@ -242,8 +246,12 @@ class Fetching:
             if download.task.done():
                 download.task.result()
 
-    def _prefetch(self, entry: Entry, chunks: range) -> None:
-        for guess in self._prefetcher.missed(entry, chunks, self.downloads.in_flight, self.tuning.of(entry.ino)):
+    def _delay(self) -> float:
+        return self.context.source.shortest or 0.0
+
+    def _prefetch(self, entry: Entry, chunks: range, *, late: bool) -> None:
+        knobs = self.tuning.of(entry.ino)
+        for guess in self._prefetcher.missed(entry, chunks, self.downloads.in_flight, knobs, late=late):
             download = self.downloads.start(guess.entry, guess.chunk, Lane.READAHEAD)
             if guess.weight:
                 if download is None:

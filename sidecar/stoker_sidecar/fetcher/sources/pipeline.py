@@ -6,11 +6,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 
 from stoker_sidecar.errors import EndpointUnreachable, NotWanted, ServerError, Throttled
-from stoker_sidecar.fetcher.ondisk.parts import CHUNK
 from stoker_sidecar.fetcher.sources.core.bandwidth import NOBODY, BandwidthShares, Sharer
 from stoker_sidecar.fetcher.sources.core.concurrency import AdaptiveLimit
 from stoker_sidecar.fetcher.sources.core.lanes import Bounds, Lane, Lanes, QueuedRequest
-from stoker_sidecar.fetcher.sources.core.readahead import Readahead
 from stoker_sidecar.fetcher.sources.origin_gate import ON_BEHALF
 from stoker_sidecar.wire.fetcher_hints import WEIGHT_NORMAL
 
@@ -26,12 +24,9 @@ class Pipeline:
     bounds: Bounds = field(default_factory=Bounds)
     limit: AdaptiveLimit = field(default_factory=AdaptiveLimit)
     lanes: Lanes = field(init=False)
-    readahead: Readahead = field(init=False)
 
     def __post_init__(self) -> None:
         self.lanes = Lanes(self.bounds, self.limit.value, BandwidthShares(self.clock))
-        # Half of the budget for one reader, so that a second one's readahead is not pushed out at once.
-        self.readahead = Readahead(max(min(1, self.bounds.readahead_bytes), self.bounds.readahead_bytes // 2 // CHUNK))
 
     def slot(self, lane: Lane, size: int, sharer: Sharer = NOBODY, weight: int = WEIGHT_NORMAL) -> "Slot":
         """Make a slot for one piece of ``size`` bytes, and for each attempt at it.

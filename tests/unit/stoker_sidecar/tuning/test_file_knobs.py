@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stoker_sidecar.fetcher.download.policy import most_chunks
 from stoker_sidecar.fetcher.ondisk.parts import CHUNK
 from stoker_sidecar.fetcher.sources.core.lanes import Bounds
 from stoker_sidecar.fetcher.sources.core.readahead import MOST_FILES
-from stoker_sidecar.fetcher.sources.pipeline import Pipeline
 from stoker_sidecar.linux.mounts.fuse_device import READ_AHEAD
 from stoker_sidecar.tuning.core.file_knobs import ADAPTIVE, file_knobs, kernel_read_ahead, merged
 from stoker_sidecar.wire.fetcher_hints import FileKnobs, PackingKnobs
@@ -55,8 +55,7 @@ def test_the_level_basic_switches_each_optimization_off(field: str) -> None:
 
 
 def test_the_fetcher_comes_to_these_figures_by_itself() -> None:
-    pipeline = Pipeline(lambda: 0.0, Bounds())
-    chunks = pipeline.readahead.most_chunks
+    chunks = most_chunks(Bounds().readahead_bytes)
     assert (ADAPTIVE.size, ADAPTIVE.files, ADAPTIVE.streams) == (chunks * CHUNK, MOST_FILES, chunks + 1)
     assert ADAPTIVE.kernel == READ_AHEAD
 

@@ -13,6 +13,8 @@ from stoker_sidecar.wire.fetcher_hints import WEIGHT_NORMAL
 
 # Seconds for which a sharing of slots holds, while the limit does: it is asked for before each request.
 _SLOTS_AGE = 0.2
+# Requests that the background leaves free for each waiting reader. A single reader in order needs all but a few.
+_KEPT_FREE = 8
 
 
 class Lane(IntEnum):
@@ -200,8 +202,8 @@ class Lanes:
 
     @property
     def _most_background(self) -> int:
-        """While readers wait, the background gets at most half of its usual limit."""
-        return self.limit // 2 if self._running[Lane.DEMAND] else self.limit
+        """While readers wait, each keeps some requests free, and all of them together keep half."""
+        return max(self.limit // 2, self.limit - _KEPT_FREE * self._running[Lane.DEMAND])
 
     def _cut_readahead(self, owner: str) -> None:
         waiting = self._waiting[Lane.READAHEAD]

@@ -1,8 +1,8 @@
 """The next reads, guessed from earlier reads that missed the cache. This module fetches nothing.
 
-In order: the following chunks of a large file, the following small files of a folder. Windows double while the guess
-holds, and restart after a seek. So the bytes fetched in vain stay at about the bytes requested. Lanes
-(``fetcher.sources.core.lanes``) keep the budget of bytes for the whole node.
+In order: the following chunks of a large file, the following small files of a folder and of the next folders. Windows
+double while the guess holds, up to the reader's horizon (``horizon``), and restart after a seek. So the bytes fetched
+in vain stay at about the bytes requested. Lanes (``lanes``) keep the budget of bytes for the whole node.
 
 At random: an epoch in shuffled order jumps all over a version. Hits leave no trace here, because an overlay serves them
 in the kernel. So they are estimated from the misses. Random readers hit fetched files in proportion to the share of
@@ -12,7 +12,9 @@ these among all unread files.
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
+
+from stoker_sidecar.fetcher.sources.core.horizon import TRACED, UNTRACED, Horizon
 
 T = TypeVar("T")
 
@@ -20,42 +22,71 @@ T = TypeVar("T")
 _STREAMS = 16
 # Files and folders that are remembered, the last used ones: some 200 bytes each. ImageNet has a thousand folders.
 _KEPT = 4096
-# Files ahead in one folder. At 20 ms a GET, four readers read this number from a warm cache during one GET.
+# Files ahead of readers in order, unless a product of their rate and the source's delay asks for more.
 MOST_FILES = 64
+# A window is at most twice as long as the files read in order so far.
+_IN_VAIN = 2
+# A reader's first step to the next folder or large file is not sure: its window shrinks to a quarter there.
+_UNPROVEN = 4
 # Readers that go through a folder together ask a little out of order.
 _SLACK = 8
 
 
 @dataclass
 class _Stream:
-    """One reader of a large file. ``next``: the chunk after its last request; ``window``: chunks to be ahead."""
+    """One reader of a large file. ``next``: the chunk after its last request; ``window``: chunks to be ahead.
+
+    ``crosses``: it came to this file from the end of the previous one.
+    """
 
     next: int
     window: int
+    crosses: bool = False
+    horizon: Horizon = field(default_factory=Horizon)
 
 
 @dataclass
 class _Trail:
-    """Readers of one folder, in order from ``start``. ``end``: the last inode asked for or fetched ahead."""
+    """Readers of consecutive folders, in order from ``start``.
+
+    ``at``: the last inode asked for; ``end``: the last one asked for or fetched ahead. ``border``: the first inode
+    behind the first folder, once it was fetched ahead. ``crosses``: a reader went beyond the border.
+    """
 
     start: int
+    at: int
     end: int
     window: int = 0
+    border: int = 0
+    crosses: bool = False
+    horizon: Horizon = field(default_factory=Horizon)
+
+
+class FilesAhead(NamedTuple):
+    """Fetch ``number`` files behind inode ``after``."""
+
+    after: int
+    number: int
 
 
 @dataclass
 class Readahead:
-    """The readers of the node in order, by file and by folder.
+    """The readers of one version in order, by file and by folder.
 
-    ``most_chunks``: the widest window of one reader of a large file; 0 turns readahead off.
+    ``most_chunks``: the widest window of one reader of a large file; 0 turns readahead off. ``delay``: seconds of the
+    source's shortest request, 0: unknown. ``clock``: seconds, monotonic.
     """
 
     most_chunks: int
+    delay: Callable[[], float]
+    clock: Callable[[], float]
     _files: OrderedDict[int, list[_Stream]] = field(default_factory=OrderedDict)
     _folders: OrderedDict[int, _Trail] = field(default_factory=OrderedDict)
+    # The files that readers probably open next, and their streams in the previous files.
+    _expected: OrderedDict[int, _Stream] = field(default_factory=OrderedDict)
 
-    def chunks(self, ino: int, asked: range, count: int, ahead: int | None = None) -> range:
-        """Return the chunks to have ready after a reader asked for ``asked`` of a file of ``count`` chunks.
+    def chunks(self, ino: int, asked: range, ahead: int | None = None) -> range:
+        """Return the chunks to have ready after a reader asked for ``asked`` of a file. They may exceed the file.
 
         ``ahead``: as many, as soon as it reads in order; None: more and more while it does.
         """
@@ -63,36 +94,86 @@ class Readahead:
         stream = next((one for one in streams if one.next - 1 <= asked.start <= one.next), None)
         if stream is None:
             # A first read at the start of a file counts as sequential. One in the middle must continue first.
-            stream = _Stream(asked.stop, 1 if asked.start == 0 else 0)
+            stream = self._continued(ino, asked.stop) if asked.start == 0 else _Stream(asked.stop, 0)
             streams.append(stream)
             del streams[:-_STREAMS]
         elif asked.stop > stream.next:
+            stream.horizon.passed(asked.stop - stream.next, self.clock(), self.delay())
             stream.next, stream.window = asked.stop, max(1, stream.window * 2)
         else:
             return range(0)  # still in its last chunk
-        stream.window = min(stream.window, self.most_chunks)
+        stream.window = min(stream.window, self._most_chunks(stream))
         if ahead is not None and self.most_chunks:
             stream.window = ahead if stream.window else 0
-        return range(stream.next, min(stream.next + stream.window, count))
+        return range(stream.next, stream.next + stream.window)
 
-    def files(self, folder: int, ino: int, ahead: int | None = None) -> int | None:
-        """Return how many of the files behind ``ino`` in its folder to fetch, when a reader missed that one.
+    def _most_chunks(self, stream: _Stream) -> int:
+        """Return the limit of a window: twice the usual one if the product of rate and delay asks for it."""
+        return min(2 * self.most_chunks, max(self.most_chunks, stream.horizon.pieces(self.delay(), TRACED)))
 
-        ``ahead``: a fixed number, once readers go in order; None: a growing number while they do.
+    def _continued(self, ino: int, after: int) -> _Stream:
+        """Return the stream at the start of a file: that of the previous file continues, if one led here."""
+        before = self._expected.pop(ino, None)
+        return _Stream(after, 1) if before is None else _Stream(after, before.window, True, before.horizon)
+
+    def continues(self, ino: int, following: int, left: int) -> int:
+        """Return how many of ``left`` chunks beyond the end of a file to fetch from the following file.
+
+        None after a single request. At most a quarter of this file's chunks, until a reader went from file to file.
+        """
+        stream = self._files[ino][-1]
+        _recall(self._expected, following, lambda: stream)
+        if stream.crosses:
+            return left
+        return min(left, stream.next // _UNPROVEN) if stream.window > 1 else 0
+
+    def files(self, folder: int, ino: int, *, late: bool = False, ahead: int | None = None) -> FilesAhead | None:
+        """Return the files to fetch when a reader missed file ``ino`` of a folder.
+
+        ``late``: the file was on its way, and so are the next ones. ``ahead``: a fixed number, once readers go in
+        order; None: a growing number while they do.
 
         None: readers jump in this folder, and Scatter predicts their reads.
         """
         if not self.most_chunks:
-            return 0
+            return FilesAhead(ino, 0)
         known = folder in self._folders
-        trail = _recall(self._folders, folder, lambda: _Trail(ino, ino))
-        in_order = trail.start < ino <= trail.end + _SLACK
-        if in_order:
-            trail.window = min(MOST_FILES, max(1, trail.window * 2)) if ahead is None else ahead
-            trail.end = max(ino, trail.end)
-        else:
-            trail.start, trail.end, trail.window = ino, ino, 0
-        return trail.window if in_order or not known else None
+        trail = _recall(self._folders, folder, lambda: self._continuing(ino) or _Trail(ino, ino, ino))
+        if not trail.start < ino <= trail.end + _SLACK:
+            self._folders[folder] = _Trail(ino, ino, ino)
+            return None if known else FilesAhead(ino, 0)
+        self._advance(trail, ino)
+        if ahead is not None:
+            trail.window = ahead
+        after = trail.end if late else ino
+        return FilesAhead(after, max(0, trail.window - (after - ino)))
+
+    def _continuing(self, ino: int) -> _Trail | None:
+        """Return the last used trail if its readers go on with this file of a new folder."""
+        trail = next(reversed(self._folders.values()), None)
+        if trail is None or not (trail.window and trail.at < ino <= trail.end + _SLACK):
+            return None
+        trail.crosses = True
+        return trail
+
+    def _advance(self, trail: _Trail, ino: int) -> None:
+        delay = self.delay()
+        trail.horizon.passed(max(0, ino - trail.at), self.clock(), delay)
+        trail.at, trail.end = max(ino, trail.at), max(ino, trail.end)
+        trail.crosses = trail.crosses or 0 < trail.border <= ino
+        most = min(max(MOST_FILES, trail.horizon.pieces(delay, UNTRACED)), _IN_VAIN * (ino - trail.start))
+        trail.window = min(most, max(1, trail.window * 2))
+
+    def crosses(self, folder: int, other: int, ino: int) -> bool:
+        """Return True if readers in order of ``folder`` probably continue with file ``ino`` of another folder."""
+        trail, following = self._folders.get(folder), self._folders.get(other)
+        if trail is None or following not in (None, trail):
+            return False
+        trail.border = trail.border or ino
+        if not trail.crosses and ino - trail.border >= trail.window // _UNPROVEN:
+            return False
+        _recall(self._folders, other, lambda: trail)
+        return True
 
     def fetched(self, folder: int, ino: int) -> None:
         """Note that files of the folder are on their way up to ``ino``: the next miss is expected behind it."""
