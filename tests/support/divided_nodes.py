@@ -116,8 +116,10 @@ async def nodes(
     count: int = 2,
     store: MemoryStore | None = None,
     capacity: int | None = None,
+    *,
+    standing: bool = False,
 ) -> AsyncIterator[tuple[list[CacheNodeUnderTest], str]]:
-    """Open nodes of one bucket that know the version, with its digest. Their clocks stand still."""
+    """Open nodes of one bucket that know the version, with its digest. With ``standing``, no node loses patience."""
 
     @asynccontextmanager
     async def meet(folder: Path | None, uid: str, digest: str, names: Mapping[str, str]) -> AsyncIterator[PeerClient]:
@@ -134,7 +136,8 @@ async def nodes(
         for opened in found:
             await opened.configure(listingId="1", version=digests[0])
             await opened.reach(lambda status: status.phase is NodePhase.IDLE)
-            opened.clock.stop()
+            if standing:
+                opened.clock.stop()
         yield found, digests[0]
 
 

@@ -38,7 +38,8 @@ def lines(text: str) -> list[str]:
 def test_a_step_of_the_walk_through_shows_what_the_page_shows(command: str, shown: str) -> None:
     result = CliRunner().invoke(main, shlex.split(command))
 
-    assert [line for line in lines(shown) if line not in lines(result.stdout)] == []
+    missing = [line for line in lines(shown) if line not in lines(result.stdout)]
+    assert missing in ([], ["..."]), "the page leaves out lines"
 
 
 def test_the_walk_through_has_four_steps() -> None:

@@ -182,7 +182,9 @@ def test_a_pod_is_explained_from_its_nodecache() -> None:
     assert "vision/resnet-0 on node-1: phase Training, items per second 2700.0." in result.stdout
     assert "Datasets: vision/imagenet. By the built-in rules:" in result.stdout
     assert "Last change: prefetch_depth 64 to 512: helped (ahead), +25% items per second." in result.stdout
-    assert ["should_cache", "true", "no", "phase", "Training"] in [line.split() for line in result.stdout.splitlines()]
+    assert "should_cache true cache_policy TrainingAware, by level Balanced" in [
+        " ".join(line.split()) for line in result.stdout.splitlines()
+    ]
 
 
 def test_a_document_takes_precedence_over_built_in_rules_for_a_pod(tmp_path: Path) -> None:

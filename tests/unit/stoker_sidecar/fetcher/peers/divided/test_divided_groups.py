@@ -39,7 +39,7 @@ async def test_groups_divide_a_version_and_give_it_to_each_other_by_links(
     tmp_path: Path, content: dict[str, bytes]
 ) -> None:
     linked = Linked()
-    async with nodes(tmp_path, linked, content, count=3) as ((first, second, third), digest):
+    async with nodes(tmp_path, linked, content, count=3, standing=True) as ((first, second, third), digest):
         linked.nodes = dict(zip(NAMES, (first, second, third), strict=True))
         begins = [
             begin(first, digest, 0, **grouped(0, "c:1")),

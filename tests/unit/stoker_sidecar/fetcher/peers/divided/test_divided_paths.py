@@ -30,7 +30,7 @@ OF_PART = {path: data for path, data in (FILES | SHARDS).items() if path.startsw
 @pytest.mark.parametrize("count", [2, 3])
 async def test_each_byte_of_the_chosen_paths_comes_once_from_the_source(tmp_path: Path, count: int) -> None:
     linked = Linked()
-    async with nodes(tmp_path, linked, FILES | SHARDS, count) as (found, digest):
+    async with nodes(tmp_path, linked, FILES | SHARDS, count, standing=True) as (found, digest):
         linked.nodes = dict(zip(NAMES, found, strict=False))
         await asyncio.gather(*(begin(node, digest, at, count, warmPaths=PART) for at, node in enumerate(found)))
         await asyncio.gather(*map(paths_whole, found))
@@ -44,7 +44,7 @@ async def test_each_byte_of_the_chosen_paths_comes_once_from_the_source(tmp_path
 
 async def test_listed_files_come_once_and_the_list_to_each_node(tmp_path: Path) -> None:
     linked, lines = Linked(), b"shard-1\ntrain/1*\ntrain/00*"
-    async with nodes(tmp_path, linked, FILES | SHARDS | {"list": lines}) as (found, digest):
+    async with nodes(tmp_path, linked, FILES | SHARDS | {"list": lines}, standing=True) as (found, digest):
         linked.nodes = dict(zip(NAMES, found, strict=False))
         await asyncio.gather(*(begin(node, digest, at, warmPaths=["/list"]) for at, node in enumerate(found)))
         await asyncio.gather(*map(paths_whole, found))

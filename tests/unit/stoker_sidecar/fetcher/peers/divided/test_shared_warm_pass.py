@@ -36,7 +36,7 @@ async def test_nodes_fetch_each_byte_once_from_the_source(
     tmp_path: Path, content: dict[str, bytes], count: int
 ) -> None:
     linked = Linked()
-    async with nodes(tmp_path, linked, content, count) as (found, digest):
+    async with nodes(tmp_path, linked, content, count, standing=True) as (found, digest):
         linked.nodes = dict(zip(NAMES, found, strict=False))
         await asyncio.gather(*(begin(node, digest, at, count) for at, node in enumerate(found)))
         await asyncio.gather(*map(whole, found))
