@@ -180,8 +180,8 @@ def test_the_measured_rate_of_its_dataset_is_its_bandwidth(
 @cases(
     "own, told, level",
     ({}, {}, None),
-    ({}, {"environment": "development"}, "Basic"),
-    ({"environment": "staging"}, {"environment": "development"}, "Balanced"),
+    ({}, {"environment": "production"}, "Aggressive"),
+    ({"environment": "staging"}, {"environment": "production"}, "Balanced"),
     ({}, {"environment": "lab"}, None),
     ({"environments": [{"name": "lab", "settings": {"level": "Maximum"}}]}, {"environment": "lab"}, "Maximum"),
 )
