@@ -5,7 +5,8 @@ import errno
 import logging
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
 from stoker_kube.serving.connections import Connection, Connections
@@ -63,10 +64,8 @@ class BoundedListener:
 
         Connections before the end of their handshake are closed: the handler no longer closes one that begins later.
         """
-        tasks = [*self._accepting, *self._tasks]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await _end(self._accepting)  # meanwhile the last accepted connections begin, and so can close their sockets
+        await _end(list(self._tasks))
         for one in self._listening:
             one.close()
 
@@ -74,13 +73,12 @@ class BoundedListener:
         loop = asyncio.get_running_loop()
         while True:
             try:
+                await _readable(listening)
                 displaced = self._displaced
-                for _ in range(_AT_ONCE):
-                    accepted, address = await loop.sock_accept(listening)
-                    task = loop.create_task(self._serve(accepted, address[0]))
+                for accepted, address in _pending(listening):
+                    task = loop.create_task(self._serve(accepted, address))
                     self._tasks.add(task)
                     task.add_done_callback(self._tasks.discard)
-                # sock_accept does not suspend while connections are waiting.
                 await asyncio.sleep(_REST if self._displaced > displaced else 0)
             except OSError as error:
                 self._warn("cannot accept connections: %s", error.strerror or str(error))
@@ -98,7 +96,7 @@ class BoundedListener:
         patience = limits.seconds if limits.trusted else limits.seconds / 2  # the handler enforces the rest
         deadline = loop.call_later(patience, _expire, connection)
         try:
-            await _first_bytes(accepted)
+            await _readable(accepted)  # a silent connection costs a descriptor and no buffers until then
             if not limits.trusted:
                 deadline.cancel()
             await self._hand_over(accepted, connection, deadline)
@@ -163,15 +161,30 @@ def _expire(connection: Connection) -> None:
         connection.abort()
 
 
-async def _first_bytes(accepted: socket.socket) -> None:
-    """Wait until the client sends something. A silent connection costs a descriptor and no buffers until then."""
+def _pending(listening: socket.socket) -> Iterator[tuple[socket.socket, str]]:
+    """Accept some of the waiting connections, with their addresses. A cancelled sock_accept() may lose one."""
+    with suppress(BlockingIOError):
+        for _ in range(_AT_ONCE):
+            accepted, address = listening.accept()
+            accepted.setblocking(False)
+            yield accepted, str(address[0])
+
+
+async def _readable(one: socket.socket) -> None:
+    """Wait until a socket has bytes or connections."""
     loop = asyncio.get_running_loop()
     came = asyncio.Event()
-    loop.add_reader(accepted, came.set)
+    loop.add_reader(one, came.set)
     try:
         await came.wait()
     finally:
-        loop.remove_reader(accepted)
+        loop.remove_reader(one)
+
+
+async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _bound(host: str | None, port: int) -> list[socket.socket]:
