@@ -138,7 +138,7 @@ async def test_a_round_brings_a_bounded_number_of_bytes(
     digest = await whole(cache_node, size=10_000)
     cache_node.node.bring(upcoming(cache_node, digest, NAMES))
     await eventually(lambda: sum(rounds) == 10_000 * len(NAMES))
-    assert set(rounds) == {20_000}
+    assert max(rounds) == 20_000  # a round of a slow disk ends earlier
 
 
 async def test_where_readers_are_is_told_by_a_file_that_they_open(
