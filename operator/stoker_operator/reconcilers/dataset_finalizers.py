@@ -17,7 +17,6 @@ from stoker_operator.reconcilers.loops.turns import KeyedAction
 from stoker_operator.writes.write_budget import WritePriority
 from stoker_operator.writes.writer import Writer
 
-DELETION = "deletion"  # the step that removes the finalizer
 log = logging.getLogger(__name__)
 
 
@@ -45,7 +44,7 @@ class DatasetFinalizers:
             if going is None or not deletion.done or names.FINALIZER not in going.finalizers or key in self._let_go:
                 continue
             act, priority = partial(self._let_one_go, going), WritePriority.PLAN
-            yield KeyedAction(deletion_key(key), DELETION, going.namespace, act, priority=priority)
+            yield KeyedAction(deletion_key(key), "deletion", going.namespace, act, priority=priority)
 
     def _note(self, key: str, meta: ObjectMeta | None) -> None:
         """Take a change of a Dataset."""

@@ -128,18 +128,20 @@ class DatasetStatuses:
         other = None if status == dataset.status else status
         return _SettledStatus(plan, basis, other, urgent(dataset.status, status), spoiled.error(key))
 
-    def actions(self, decision: Decision, going: Callable[[str], bool]) -> Iterable[KeyedAction]:
-        """Return the actions that write changed statuses, except of Datasets that are ``going`` now."""
+    def actions(self, decision: Decision, is_later: Callable[[str], bool]) -> Iterable[KeyedAction]:
+        """Return the actions that write changed statuses. ``is_later``: True for the Datasets of the next pass."""
         self._due = None
         for key, one in self._differing.items():
             dataset = decision.view.datasets[key]
-            if one.status is None or going(key) or self._postponed(key, one):
+            if one.status is None or is_later(key) or self._postponed(key, one):
                 continue
             error = decision.spoiled.error(key) or one.error
             if error is not None:
                 log.warning("Dataset %s caused an internal error and stays unchanged", key, exc_info=error)
             yield self._action(key, dataset.metadata, partial(self._write, dataset, one.status))
         for key, status in self._refused.items():
+            if is_later(key):
+                continue
             invalid = decision.view.invalid_datasets[key]
             yield self._action(key, invalid.metadata, partial(self._write, invalid, status))
 

@@ -25,7 +25,7 @@ from stoker_operator.core.status.failing_reads import FailingPod, failing_pods
 from stoker_operator.core.views.cluster import ClusterView
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.reconcilers.credential_rights import CredentialRights, rights_key
-from stoker_operator.reconcilers.dataset_finalizers import DELETION, DatasetFinalizers, deletion_key, hold_key
+from stoker_operator.reconcilers.dataset_finalizers import DatasetFinalizers, deletion_key, hold_key
 from stoker_operator.reconcilers.dataset_statuses import DatasetStatuses, Troubles
 from stoker_operator.reconcilers.dataset_volumes import DatasetVolumes, volume_key
 from stoker_operator.reconcilers.loops.keyed_work import KeyedWork
@@ -159,14 +159,18 @@ class DatasetReconciler:
 
     def _actions(self, decision: Decision, rights: Sequence[KeyedAction], now: float) -> Iterator[KeyedAction]:
         finalizers = list(self._finalizers.actions(decision))
-        # Write no status of Datasets that go now: it would change the object and so the finalizer's removal would fail.
-        going = {action.key for action in finalizers if action.step == DELETION} - self.work.waiting()
+        # A status of the same moment would change the object, and then the write of its finalizers would fail.
+        first = {action.key for action in finalizers} - self.work.waiting()
+
+        def is_later(key: str) -> bool:
+            return not first.isdisjoint((hold_key(key), deletion_key(key)))
+
         yield from finalizers
         yield from self._accounts.actions(decision.view)
         yield from rights
         yield from self._plans.actions(decision.nodes.writes, awaited_nodes(self._state.wanted, decision.plans))
         yield from self._volumes.actions(decision.view.datasets, decision.changed, now)
-        yield from self._statuses.actions(decision, lambda key: deletion_key(key) in going)
+        yield from self._statuses.actions(decision, is_later)
 
     def _may_be_given(self, plan: DatasetPlan) -> bool:
         """Return True if nodes may get this Dataset. A node reads its Secret at once.

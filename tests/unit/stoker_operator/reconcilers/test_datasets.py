@@ -6,6 +6,7 @@ import pytest
 
 from stoker_api import names
 from stoker_api.names import Reason
+from stoker_kube.errors import Forbidden
 from stoker_kube.resources import DATASETS, NODE_CACHES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from stoker_operator.reconcilers.dataset_statuses import FIGURES_EVERY
 from tests.unit.stoker_operator.world import World
@@ -61,6 +62,26 @@ async def test_figures_are_written_every_two_seconds_at_most_and_transitions_at_
 async def test_a_dataset_is_held_from_its_first_pass_on(world: World, uri: str) -> None:
     await world.start(source={"uri": uri})
     assert world.kube.objects(DATASETS)[0]["metadata"]["finalizers"] == [names.FINALIZER]
+
+
+@pytest.mark.parametrize("uri", ["s3://bucket/", "gs://bucket/"], ids=["valid", "invalid"])
+async def test_the_first_status_follows_the_finalizer(world: World, uri: str) -> None:
+    await world.add_dataset(source={"uri": uri})
+    await world.step()
+    first = world.kube.objects(DATASETS)[0]
+    assert (first["metadata"]["finalizers"], "status" in first) == ([names.FINALIZER], False)
+    await world.step()
+    assert "status" in world.kube.objects(DATASETS)[0]
+
+
+@pytest.mark.expected_logs("a policy says no")
+async def test_a_refused_finalizer_delays_the_status_by_one_pass(world: World) -> None:
+    await world.add_dataset()
+    world.kube.fail_next("patch", DATASETS, Forbidden(403, "Forbidden", "a policy says no"))
+    await world.run(2)
+    refused = world.kube.objects(DATASETS)[0]
+    assert "finalizers" not in refused["metadata"]
+    assert "a policy says no" in str(refused["status"]["conditions"])
 
 
 async def test_nothing_but_finalizer_and_status_is_written_onto_a_dataset(world: World) -> None:
@@ -126,7 +147,7 @@ async def test_a_dataset_with_an_emoji_is_written_like_any_other(world: World) -
 
 async def test_a_dataset_that_does_not_parse_says_why(world: World) -> None:
     await world.add_dataset(source={"uri": "gs://bucket/"})
-    await world.step()
+    await world.run(2)
     accepted = (await world.dataset()).status.conditions[0]
     assert (accepted.type, accepted.status) == ("Accepted", "False")
     assert "gs://bucket/ is not supported" in accepted.message
