@@ -81,8 +81,7 @@ async def test_one_that_becomes_readable_is_fetched_with_new_credentials(cache_n
     store.prefix = "none"
     source = {"uri": "s3://bucket/p", "region": "elsewhere"}
     await cache_node.configure(listingId="1", version=status.version, eager=True, source=source)
-    status = await cache_node.reach(lambda s: s.phase is NodePhase.WARM)
-    assert status.error is None
+    await cache_node.reach(lambda s: s.phase is NodePhase.WARM and s.error is None)
 
 
 @pytest.mark.expected_logs("AccessDenied")
