@@ -332,9 +332,9 @@ def release_patch(release: Release, now: float) -> list[Object]:
         operations.append({"op": "add", "path": "/spec/affinity", "value": dict(release.affinity)})
     released = pointer("metadata", "annotations", names.ANNOTATION_RELEASED)
     operations.append({"op": "add", "path": released, "value": _record(release, now)})
-    if pod.waiting:
-        operations.append({"op": "remove", "path": pointer("metadata", "annotations", names.ANNOTATION_WAITING)})
-    return operations
+    # The write of a reason may be under way, and a removal of a missing annotation would fail.
+    waiting = pointer("metadata", "annotations", names.ANNOTATION_WAITING)
+    return [*operations, {"op": "add", "path": waiting, "value": ""}, {"op": "remove", "path": waiting}]
 
 
 def _record(release: Release, now: float) -> str:

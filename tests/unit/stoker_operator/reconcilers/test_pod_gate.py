@@ -114,6 +114,16 @@ async def test_release_takes_the_waiting_annotation_off(world: World) -> None:
     assert names.ANNOTATION_WAITING not in (await world.pod())["metadata"]["annotations"]
 
 
+async def test_release_takes_off_a_waiting_annotation_that_the_mirror_does_not_have_yet(world: World) -> None:
+    await world.add_pod()
+    await world.kube.patch(PODS, "p", {"metadata": {"annotations": {names.ANNOTATION_WAITING: "x"}}}, "vision")
+    world.warm()
+    await world.step()
+    annotations = (await world.pod())["metadata"]["annotations"]
+    assert names.ANNOTATION_RELEASED in annotations
+    assert names.ANNOTATION_WAITING not in annotations
+
+
 async def test_a_second_pass_writes_nothing(world: World) -> None:
     await world.add_pod("held", **{names.ANNOTATION_SCHEDULING: "Require"})
     await world.add_pod("going")
