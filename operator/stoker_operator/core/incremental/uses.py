@@ -28,7 +28,7 @@ class IncrementalUses:
     def update(self, view: ClusterView, pods: Iterable[str], nodes: Iterable[str], datasets: Iterable[str]) -> set[str]:
         """Update these pods, nodes with their NodeCaches, and Datasets.
 
-        Return the keys with changed uses.
+        Return the keys with changed uses, and those of changed pods whose mounts a node has reported already.
         """
         stale: set[_Source] = {(True, node) for node in nodes}
         for pod in pods:
@@ -37,10 +37,12 @@ class IncrementalUses:
         for key in datasets:
             if self._note_access(view, key):
                 stale |= self._namers.get(key, set())
-        access, touched = GrantLookup(view), set[str]()
+        access, touched, changed = GrantLookup(view), set[str](), set[str]()
         for source in stale:
-            touched |= self._say(view, source, access)
-        changed = set[str]()
+            said = self._say(view, source, access)
+            touched |= said
+            if not source[0]:
+                changed |= said
         for key in touched:
             if self._settle(key):
                 changed.add(key)

@@ -4,8 +4,11 @@ from typing import Any
 
 from stoker_api.names import Reason
 from stoker_api.node_caches.node_dataset_status import FailingReads, NodeError, NodePhase
+from stoker_api.node_caches.nodecache import NodeCache
+from stoker_operator.core.incremental.decision import IncrementalDecision
 from stoker_operator.reconcilers.datasets import LEAST_SECONDS, FailingReadEvents
 from tests.unit.stoker_operator.builders import (
+    NOW,
     V1,
     decided,
     given,
@@ -14,6 +17,7 @@ from tests.unit.stoker_operator.builders import (
     make_dataset,
     make_node,
     make_user,
+    make_view,
     mount,
     report,
 )
@@ -32,11 +36,14 @@ class Cluster(OperatorWorld):
 
     def look(self, reads: FailingReads | None) -> None:
         """Run a pass with this report of the node."""
-        error = None if reads is None else NodeError(reason=reads.reason, message="refused")
-        row: dict[str, Any] = {"phase": NodePhase.IDLE, "failing_reads": reads, "error": error}
-        entry = (given(DATASET, eager=False), report(DATASET, 0, **row))
-        cache = make_cache("a", entry, mounts=(mount(DATASET),))
-        self.telling.tell(decided(DATASET, make_node("a"), cache, make_user(DATASET, "a")))
+        self.telling.tell(decided(DATASET, make_node("a"), reporting(reads), make_user(DATASET, "a")))
+
+
+def reporting(reads: FailingReads | None) -> NodeCache:
+    error = None if reads is None else NodeError(reason=reads.reason, message="refused")
+    row: dict[str, Any] = {"phase": NodePhase.IDLE, "failing_reads": reads, "error": error}
+    entry = (given(DATASET, eager=False), report(DATASET, 0, **row))
+    return make_cache("a", entry, mounts=(mount(DATASET),))
 
 
 def test_repeated_reports_cause_one_event() -> None:
@@ -51,6 +58,14 @@ def test_repeated_reports_cause_one_event() -> None:
         "uid-trainer",
     )
     assert (told.type, told.reason) == ("Warning", Reason.INVALID_CREDENTIALS)
+
+
+def test_a_report_that_the_operator_sees_before_the_pod_causes_an_event() -> None:
+    cluster, kept = Cluster(), IncrementalDecision()
+    parts = (DATASET, make_node("a"), reporting(READS))
+    for pods in ((), (), (make_user(DATASET, "a"),)):
+        cluster.telling.tell(kept.decide(make_view(*parts, *pods), {}, NOW))
+    assert cluster.events.reasons == [Reason.INVALID_CREDENTIALS]
 
 
 def test_another_reason_causes_another_event() -> None:
