@@ -66,10 +66,17 @@ class LeavingNodes:
             self._consider(new.node)
 
     def note_cache(self, old: NodeCache | None, new: NodeCache | None) -> None:
-        """Take a change of a NodeCache: an earlier leader may have recorded a drain."""
-        if new is not None and new.spec.leaving == DRAINED and (old is None or old.spec.leaving != DRAINED):
+        """Take a change of a NodeCache: an earlier leader may have recorded a drain.
+
+        The response to a write may arrive after the end of the drain, so the next write takes it back.
+        """
+        if new is None or (old is not None and old.spec.leaving == new.spec.leaving):
+            return
+        if new.spec.leaving == DRAINED:
             self._said.add(new.key)
             self._consider(new.key)
+        else:
+            self._said.discard(new.key)
 
     def _consider(self, name: str) -> None:
         node = self._nodes.get(name)

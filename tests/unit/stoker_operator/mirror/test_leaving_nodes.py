@@ -91,6 +91,17 @@ def test_it_stays_after_all_when_it_takes_pods_again_and_a_later_cordon_is_only_
     assert not reason(state)
 
 
+def test_a_record_of_a_drain_that_arrives_after_its_end_is_forgotten_with_the_next_write() -> None:
+    state = cluster()
+    state.pods.forget(evict(state).key, "p")
+    state.nodes.put("a", replace(CORDONED, schedulable=True))
+    for version, leaving in enumerate((DRAINED, ""), 1):
+        meta = {"name": "a", "uid": "c", "resourceVersion": str(version)}
+        state.node_caches.put("a", NodeCache.model_validate({"metadata": meta, "spec": {"leaving": leaving}}))
+    state.nodes.put("a", CORDONED)
+    assert not reason(state)
+
+
 def test_another_node_of_its_name_is_another_node() -> None:
     state = cluster()
     state.pods.forget(evict(state).key, "p")
