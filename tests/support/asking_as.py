@@ -13,7 +13,7 @@ import yaml
 
 from stoker_api import names
 from stoker_kube.client import KubeClient
-from stoker_kube.resources import PODS, SERVICE_ACCOUNTS
+from stoker_kube.resources import NODE_CACHES, PODS, SERVICE_ACCOUNTS
 from tests.support.apiserver import ApiServer
 from tests.support.chart import NAMESPACE, is_hook, of_kind, render
 from tests.support.kinds import NAMESPACES
@@ -25,7 +25,8 @@ ROLE = f"{names.CREDENTIALS_PREFIX}0123456789abcdef"
 RBAC = ("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 NODE_CLAIM = "authentication.kubernetes.io%2fnode-name"  # a header name has its slash escaped
-ACTIVE_SECONDS = 30.0  # a new policy takes effect some seconds after its write
+ACTIVE_SECONDS = 60.0  # a new policy takes effect some seconds after its write
+ANSWER_SECONDS = 60.0
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 JSON = "application/json-patch+json"
@@ -74,7 +75,7 @@ class Api:
         content = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self._server.url + path, content, headers=headers, method=method)
         try:
-            with urllib.request.urlopen(request, context=self._server.tls, timeout=10) as answer:
+            with urllib.request.urlopen(request, context=self._server.tls, timeout=ANSWER_SECONDS) as answer:
                 return answer.status, ""
         except urllib.error.HTTPError as error:
             with error:
@@ -172,11 +173,23 @@ def owner(name: str, kind: str = "TrainingJob") -> list[dict[str, Any]]:
     return [{"apiVersion": names.API_VERSION, "kind": kind, "name": name, "uid": "u", "controller": True}]
 
 
+def api_service(group: str = "figures.stoker.dev", version: str = "v1alpha1", **service: Any) -> dict[str, Any]:
+    where = {"name": "stoker-webhook", "namespace": NAMESPACE, "port": 8443} | service
+    spec = {"group": group, "version": version, "groupPriorityMinimum": 100, "versionPriority": 10, "service": where}
+    meta = {"name": f"{version}.{group}"}
+    return {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": meta, "spec": spec}
+
+
 def activated(server: ApiServer) -> Api:
-    """Wait until the policies work. Return the client that sends requests as other users."""
+    """Wait until the policies work. Return the client that sends requests as other users.
+
+    Each policy takes effect on its own, so each one has a request here that it refuses.
+    """
     api = Api(server)
     server.create(NAMESPACES, "policy-probe")
     server.create(SERVICE_ACCOUNTS, "policy-probe", ACCOUNTS)
+    server.create(PODS, "policy-probe", "policy-probe", spec={"containers": [CONTAINER]})
+    server.create(NODE_CACHES, "policy-probe", spec={})
     deadline = time.monotonic() + ACTIVE_SECONDS
     refused = False
     while not refused:
@@ -189,7 +202,11 @@ def activated(server: ApiServer) -> Api:
             api.may_create(OPERATOR, "jobs", job("policy-probe")),
             api.may_create(OPERATOR, "persistentvolumes", HOST_PATH),
             api.may_create(SIDECAR, "events", event("policy-probe", "Pod")),
+            api.may_create(OPERATOR, "apiservices", api_service(name="evil")),
             api.patch_node({"metadata": {"labels": {"probe": "x"}}}),
+            api.patch_pod("policy-probe", {"metadata": {"annotations": {"note": "x"}}}, "policy-probe"),
+            api.patch_pod("policy-probe", {"status": {"message": "evil"}}, "policy-probe/status"),
+            api.patch_node_cache("policy-probe", node="another"),
             api.token(SIDECAR, ACCOUNTS, "policy-probe", node="another"),
         ]
         refused = all(status == 422 for status, _ in probe)

@@ -21,6 +21,7 @@ from tests.support.asking_as import (
     OPERATOR,
     STARTUP_TAINT,
     Api,
+    api_service,
     job,
     owner,
 )
@@ -274,13 +275,6 @@ def test_the_operator_may_take_its_start_up_taint_off_a_node(api: Api) -> None:
 )
 def test_the_operator_may_change_nothing_else_of_a_node(api: Api, patch: Any) -> None:
     assert api.patch_node(patch)[0] == 422
-
-
-def api_service(group: str = "figures.stoker.dev", version: str = "v1alpha1", **service: Any) -> dict[str, Any]:
-    where = {"name": "stoker-webhook", "namespace": NAMESPACE, "port": 8443} | service
-    spec = {"group": group, "version": version, "groupPriorityMinimum": 100, "versionPriority": 10, "service": where}
-    meta = {"name": f"{version}.{group}"}
-    return {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": meta, "spec": spec}
 
 
 def test_the_operator_may_register_the_figures_of_pods_at_its_own_service(api: Api) -> None:
