@@ -102,12 +102,18 @@ def training_that_says_its_order(home: Home) -> Object:
 
 
 def test_the_order_that_a_pod_says_by_its_socket_is_known_and_its_jobs(training: Training) -> None:
-    row = training.row()
-    assert (row["order"], row["orderSource"]) == ("Known", "Report")
-    assert row["orderAgreement"] >= 95
-    job = training.world.get("trainingjob", "run", training.namespace)
-    assert condition(job, "Order", "reason") == "OrderKnown"
-    assert condition(job, "Order", "message").endswith("of 1 of 1 workers came as they report")
+    def is_known() -> bool:
+        row = training.row()
+        agreement = row.get("orderAgreement") or 0
+        return (row.get("order"), row.get("orderSource")) == ("Known", "Report") and agreement >= 95
+
+    def agrees(job: Object) -> bool:
+        message = condition(job, "Order", "message").endswith("of 1 of 1 workers came as they report")
+        return condition(job, "Order", "reason") == "OrderKnown" and message
+
+    # A report of an epoch may overtake observed reads. Then the comparison starts again, with no verdict for seconds.
+    wait_for("the order to be known", is_known, PATIENCE)
+    training.world.wait("trainingjob", "run", training.namespace, agrees)
 
 
 def test_where_the_time_of_a_pod_goes_is_told_and_is_what_it_measures_itself(training: Training) -> None:
@@ -135,7 +141,6 @@ def test_what_was_dropped_from_memory_is_read_again_before_the_pod_asks(training
     before = read_ahead(training)
     assert drop_pages(training) == COUNT
     wait_for("pages to be read ahead", lambda: read_ahead(training) > before + COUNT * SIZE / 2, PATIENCE)
-    # A report of an epoch may overtake observed reads. Then the comparison starts again, with no verdict for seconds.
     wait_for(
         "the order to be known again",
         lambda: training.row().get("orderMessage", "").endswith(", read ahead from the disk into memory"),

@@ -76,10 +76,14 @@ def test_the_order_of_a_job_that_names_the_plug_in_is_known(world: World, datase
     world.apply(job(dataset, "run", "numpy-legacy"))
     known = world.wait("trainingjob", "run", dataset.namespace, lambda it: condition(it, "Order") == "True")
     assert condition(known, "Order", "reason") == "OrderKnown"
-    seen = row(world, dataset, "run")
-    assert (seen["order"], seen["orderSource"]) == ("Known", "Spec")
-    assert seen["orderAgreement"] >= 95
-    assert "of plugin:numpy-legacy" in seen["orderMessage"]
+
+    def is_known() -> bool:
+        seen = row(world, dataset, "run")
+        if (seen.get("order"), seen.get("orderSource")) != ("Known", "Spec"):
+            return False  # for a moment, if the plug-in computes the next epoch late
+        return (seen.get("orderAgreement") or 0) >= 95 and "of plugin:numpy-legacy" in seen["orderMessage"]
+
+    wait_for("the order to be known", is_known, PATIENCE)
 
 
 def test_nodes_tell_which_order_plug_ins_they_have_and_what_is_wrong_with_one(world: World, dataset: Home) -> None:
