@@ -24,6 +24,7 @@ from stoker_api.node_caches.nodecache import NodeCache, NodeCacheSpec
 from stoker_api.node_caches.nodecache_status import NodeCacheStatus
 from stoker_api.profiles.tuning import NodeProfile, NodeRuleFigures
 from stoker_kube.api import Kube
+from stoker_kube.errors import NotFound
 from stoker_kube.resources import NODE_CACHES, NODES, PODS
 from stoker_kube.watch import EventType, watch
 
@@ -141,7 +142,12 @@ class FakeSidecar:
             peer_key=self.peer_key,
             observed_generation=self.cache.metadata.generation if self.cache else 0,
         )
-        await self._kube.patch(NODE_CACHES, self.node, {"status": status.wire()}, subresource="status")
+        try:
+            await self._kube.patch(NODE_CACHES, self.node, {"status": status.wire()}, subresource="status")
+        except NotFound:
+            if self.cache is not None:
+                raise
+            # The operator has not made the NodeCache yet. `run` reports as soon as it has.
 
     def _left(self, spec: NodeCacheSpec) -> dict[str, NodeDatasetStatus]:
         """Return the data on the disk that stays outside the plan. The rest is deleted."""

@@ -24,7 +24,7 @@ from stoker_operator.core.plans.volumes import persistent_volume_name
 from stoker_operator.core.views.conditions import find
 from tests.fakes.sidecar import VERSION
 from tests.integration.stoker_operator.conftest import SECONDS, World, mount_is_known
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, eventually_async
 
 
 def phase_is(phase: Phase) -> Any:
@@ -151,10 +151,8 @@ async def test_the_nodes_of_a_dataset_and_no_others_may_read_the_named_secret(wo
     # Two replicas, and perhaps a third node that listed it before: a listing node keeps its entry, and reads the source
     # too.
     await eventually(lambda: len(holders.now) >= 2 and readers.now == holders.now, SECONDS)
-    home = names.node_accounts_namespace(world.namespace)
-    accounts = {one["metadata"]["name"]: one for one in (await world.kube.list(SERVICE_ACCOUNTS, home)).items}
-    assert accounts.keys() == {*nodes, stranger}
-    assert {one["metadata"]["ownerReferences"][0]["kind"] for one in accounts.values()} == {"Node"}
+    owners = await accounts_of(world, {*nodes, stranger})
+    assert owners == {"Node"}
     await world.kube.delete(DATASETS, "digits", world.namespace)
     await world.until_gone(ROLES, named.role)
     await eventually(lambda: not holders.now and not readers.now, SECONDS)
@@ -162,6 +160,18 @@ async def test_the_nodes_of_a_dataset_and_no_others_may_read_the_named_secret(wo
     assert holders.first.keys() <= readers.first.keys() <= nodes
     assert all(readers.first[node] < holders.first[node] for node in holders.first)
     assert all(holders.gone[node] < readers.gone[node] for node in holders.gone)
+
+
+async def accounts_of(world: World, nodes: set[str]) -> set[str]:
+    """Wait until exactly these nodes have accounts. Return the kinds of the owners."""
+    home = names.node_accounts_namespace(world.namespace)
+
+    async def look() -> list[dict[str, Any]] | None:
+        accounts = (await world.kube.list(SERVICE_ACCOUNTS, home)).items
+        return accounts if {one["metadata"]["name"] for one in accounts} == nodes else None
+
+    found = await eventually_async(look, SECONDS)
+    return {one["metadata"]["ownerReferences"][0]["kind"] for one in found}
 
 
 async def test_deletion_waits_for_pods_then_for_disks_then_leaves_nothing(world: World) -> None:
@@ -172,6 +182,7 @@ async def test_deletion_waits_for_pods_then_for_disks_then_leaves_nothing(world:
     sidecar.mount(f"{world.namespace}/digits", "trainer")
     await sidecar.report()
     await world.until_dataset(mount_is_known)
+    await world.until(PERSISTENT_VOLUME_CLAIMS, "digits", bool)  # made after the volume
 
     await world.kube.delete(DATASETS, "digits", world.namespace)
     held = await world.until_dataset(is_blocked)

@@ -31,7 +31,7 @@ class Replica:
         self.name = name
 
     def get(self, path: str) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=SECONDS) as answer:
             return str(answer.read().decode())
 
     async def stop(self, number: int = signal.SIGTERM) -> int:

@@ -15,6 +15,7 @@ from stoker_kube.resources import NODE_CACHES, TUNING_PROFILES
 from stoker_operator.core.classes.profiles import read_object
 from stoker_operator.core.views.conditions import find
 from stoker_tuning.documents.builtin_documents import builtin_sources
+from stoker_tuning.vocabulary import OptimizationLevel
 from tests.integration.stoker_operator.conftest import World
 from tests.unit.stoker_operator.profiles import BAD, GOOD
 from tests.unit.stoker_tuning.documents.test_random_documents import Writer
@@ -111,12 +112,9 @@ async def test_a_datasets_choice_reaches_its_node_and_its_status(profiles: Profi
     await world.until_dataset(lambda one: _tuned(one.status.conditions) == ("False", Reason.PROFILE_NOT_FOUND))
     await profiles.make(GOOD)
     await world.until_dataset(lambda one: _tuned(one.status.conditions) == ("True", Reason.TUNED))
-    told = entry(
-        await world.until(NODE_CACHES, node.node, lambda raw: entry(raw, world.namespace) is not None), world.namespace
-    )
-    assert told is not None
-    assert (told.profile, told.template, told.level) == (name, "mine", "Maximum")
-    assert (await world.dataset()).status.tuning == told
+    told = NodeTuning(profile=name, template="mine", level=OptimizationLevel.MAXIMUM)
+    await world.until(NODE_CACHES, node.node, lambda raw: entry(raw, world.namespace) == told)
+    await world.until_dataset(lambda one: one.status.tuning == told)
 
 
 def _tuned(conditions: Any) -> tuple[str, str] | None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from stoker_api.datasets.dataset import Dataset
 from stoker_api.names import ConditionType, Reason
 from stoker_api.node_caches.node_dataset import NodeDataset
 from stoker_api.node_caches.nodecache import NodeCache
@@ -26,12 +27,16 @@ async def test_just_the_node_that_is_named_is_told_and_a_name_that_is_none_is_sa
     entry = await _entry(world, chosen.node)
     assert (entry.pages, entry.memory_names, entry.memory_bytes) == ("spec", False, None)  # without a class: no memory
 
-    dataset = await world.until_dataset(lambda one: find(one.status.conditions, ConditionType.NODES_FOUND) is not None)
+    def just_one_is_missing(one: Dataset) -> bool:
+        # Before the operator has seen the chosen node, both names are missing.
+        found = find(one.status.conditions, ConditionType.NODES_FOUND)
+        return found is not None and "no-such-node is not a node of this cluster" in found.message
+
+    dataset = await world.until_dataset(just_one_is_missing)
     found = find(dataset.status.conditions, ConditionType.NODES_FOUND)
     assert found is not None
     assert (found.status, found.reason) == ("False", Reason.NODE_NOT_FOUND)
-    assert "no-such-node is not a node of this cluster" in found.message
-    raw = await world.kube.get(NODE_CACHES, other.node)
+    raw = await world.until(NODE_CACHES, other.node, bool)
     assert not [one for one in NodeCache.model_validate(raw).spec.datasets if one.eager and one.name == "digits"]
     limited = find(dataset.status.conditions, ConditionType.LIMITED)
     assert limited is not None
