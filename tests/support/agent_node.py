@@ -18,7 +18,7 @@ from stoker_sidecar.wire.fetcher_protocol import Progress
 from tests.fakes.fetcher import GIB, FetcherForAgent
 from tests.fakes.kube import FakeKube
 from tests.support.ports import free_ports
-from tests.support.waiting import eventually
+from tests.support.waiting import SECONDS, eventually
 
 DIGEST = "d" * 64
 DATASET: Object = {
@@ -74,7 +74,7 @@ class RunningAgent:
 
     async def stop(self) -> None:
         self.stopping.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(SECONDS):
             await self.agent
 
 

@@ -105,7 +105,7 @@ class LocalControlPlane:
         log = self._folder / "kube-apiserver.log"
         wait_for("kube-apiserver", lambda: _ready(server), START_SECONDS, log, lambda: process.poll() is None)
         server.kubectl("apply", *(f"--filename={file}" for file in sorted(CRDS.glob("*.yaml"))))
-        server.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all")
+        server.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
         return server
 
     def _daemon(self, name: str, argv: list[str]) -> subprocess.Popen[bytes]:

@@ -65,7 +65,7 @@ class Prometheus:
     def query(self, expression: str) -> list[dict[str, Any]]:
         """Return the result of an instant query. Raises OSError if it does not serve, or for an invalid query."""
         words = urllib.parse.urlencode({"query": expression})
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/api/v1/query?{words}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/api/v1/query?{words}", timeout=30) as answer:
             body = json.loads(answer.read())
         result: list[dict[str, Any]] = body["data"]["result"]
         return result

@@ -1,6 +1,5 @@
 """The agent as a whole, in one process with an API server in memory and a fetcher that only listens."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from tests.fakes.fetcher import FetcherForAgent
 from tests.fakes.kube import FakeKube
 from tests.support.agent_node import DATASET, DIGEST, RunningAgent, agent_node, progress, row
 from tests.support.peers import certify, new_authority
+from tests.support.waiting import eventually_async
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ async def test_a_dataset_too_large_to_be_told_of_keeps_no_other_from_the_fetcher
 async def test_the_fetcher_s_progress_reaches_the_status(node: RunningAgent) -> None:
     await node.plan(DATASET)
     node.fetcher.say(progress(row(phase=NodePhase.WARM, files=10, warm_files=10)))
-    await node.until(lambda: node.row.get("phase") == "Warm")
+    await node.until(lambda: node.row.get("phase") == "Warm" and "address" in node.status)
     assert node.row["mode"] == "native"
     assert node.status["capacity"] == "100.0 GiB"
     assert node.status["conditions"][0]["status"] == "True"
@@ -100,9 +100,11 @@ async def test_a_lost_plan_removes_nothing(node: RunningAgent) -> None:
     await node.kube.delete(NODE_CACHES, "node-1")
     node.fetcher.say(progress(row(phase=NodePhase.WARM, warm_files=7)))
     async with aiohttp.ClientSession(base) as session:
-        async with asyncio.timeout(10):  # until the agent must have seen it
-            while "} 7.0" not in await (await session.get("/metrics")).text():
-                pass
+
+        async def is_shown() -> bool:
+            return "} 7.0" in await (await session.get("/metrics")).text()
+
+        await eventually_async(is_shown)  # the agent must have seen it
     assert node.fetcher.removed == []
 
 
@@ -174,7 +176,7 @@ async def test_http_serves_health_and_metrics_and_no_manifests(node: RunningAgen
 
 async def test_rules_and_history_are_for_those_who_reach_the_pods_loopback_address(node: RunningAgent) -> None:
     await node.plan(DATASET)
-    await node.until(lambda: "u1" in node.fetcher.configured)
+    await node.until(lambda: "u1" in node.fetcher.configured and "hardware" in node.status and bool(node.row))
     async with aiohttp.ClientSession(f"http://127.0.0.1:{node.http_port}") as session:
         totals = await (await session.get("/ml/metrics")).json()
         own = ("/ml/rules", "/ml/history", "/node/status")
@@ -219,9 +221,7 @@ async def test_a_node_without_its_fetcher_is_not_ready(kube: FakeKube, folder: P
         await node.fetcher.stop()
         async with aiohttp.ClientSession(base) as session:
 
-            async def answer() -> int:
-                return (await session.get("/readyz")).status
+            async def is_unready() -> bool:
+                return (await session.get("/readyz")).status != 200
 
-            async with asyncio.timeout(10):
-                while await answer() == 200:
-                    pass
+            await eventually_async(is_unready)

@@ -20,6 +20,7 @@ from tests.fakes.kube import FakeKube
 from tests.support import silent_clients
 from tests.support.agent_node import DATASET, RunningAgent, agent_node
 from tests.support.peers import certify, new_authority
+from tests.support.waiting import SECONDS
 
 CONNECTIONS = 2200
 PROBES = 5
@@ -64,7 +65,7 @@ async def flooded(descriptors: None) -> AsyncIterator[RunningAgent]:
 
 async def probe(node: RunningAgent) -> int:
     """Send a request as the kubelet does, on a connection that is closed afterwards."""
-    url, patience = f"http://127.0.0.1:{node.http_port}/healthz", aiohttp.ClientTimeout(total=5)
+    url, patience = f"http://127.0.0.1:{node.http_port}/healthz", aiohttp.ClientTimeout(total=SECONDS)
     async with aiohttp.ClientSession(timeout=patience) as session, session.get(url) as answer:
         return answer.status
 
@@ -88,7 +89,7 @@ async def test_csi_is_answered_during_a_flood(flooded: RunningAgent) -> None:
             request_serializer=csi_pb2.GetPluginInfoRequest.SerializeToString,
             response_deserializer=csi_pb2.GetPluginInfoResponse.FromString,
         )
-        assert (await call(csi_pb2.GetPluginInfoRequest(), timeout=5)).name == "csi.stoker.dev"
+        assert (await call(csi_pb2.GetPluginInfoRequest(), timeout=SECONDS)).name == "csi.stoker.dev"
 
 
 async def test_a_flood_is_a_log_line_a_port(flooded: RunningAgent, caplog: pytest.LogCaptureFixture) -> None:

@@ -145,7 +145,7 @@ def test_a_mapped_page_whose_bytes_cannot_be_had_is_sigbus_as_on_any_disk(keeper
     with FetcherForReads(keeper.run_dir / "fetcher.sock", fails(errno.EIO, "down")):
         mountpoint = keeper.serve(version)
         try:
-            done = subprocess.run([sys.executable, "-c", program, str(mountpoint / "a")], check=False, timeout=30)
+            done = subprocess.run([sys.executable, "-c", program, str(mountpoint / "a")], check=False, timeout=60)
         finally:
             keeper.release(version)
     assert done.returncode == -signal.SIGBUS
@@ -199,7 +199,7 @@ def test_a_read_waits_for_a_fetcher_that_is_not_there_yet(keeper: Keeper, tmp_pa
         try:
             wait_until(lambda: _waits_for_bytes(reader.pid))
             with FetcherForReads(keeper.run_dir / "fetcher.sock", bring):
-                assert reader.communicate(timeout=20)[0] == b"content"
+                assert reader.communicate(timeout=60)[0] == b"content"
         finally:
             reader.kill()
             keeper.release(version)

@@ -107,7 +107,7 @@ def test_a_new_layer_appears_in_a_mount_namespace_that_follows_the_target(pod: P
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         target_mounts.bind(tree / "better", pod)
-        assert process.communicate("go\n", timeout=10)[0] == "better"
+        assert process.communicate("go\n", timeout=60)[0] == "better"
 
 
 def test_a_missing_source_or_target_is_named(pod: Path, tree: Path) -> None:

@@ -258,7 +258,7 @@ async def test_a_layer_is_built_by_a_child_that_leaves_nothing_half_done(node: C
     manifest = node.folder / "cache/datasets" / UID / "versions" / node.info.digest / "manifest.sqlite"
     overlays.begin(version, manifest)
     assert not overlays.is_ready(version)
-    await asyncio.wait_for(changed.wait(), 20)
+    await asyncio.wait_for(changed.wait(), 60)
     assert (overlays.is_ready(version), overlays.built()) == (True, (version,))
 
 
@@ -268,7 +268,7 @@ async def test_a_layer_that_cannot_be_built_is_said_once_and_not_tried_again(
     changed = asyncio.Event()
     overlays = Overlays(node.folder / "meta", node.folder / "mnt", changed.set)
     overlays.begin((UID, "d1"), node.folder / "nowhere.sqlite")
-    await asyncio.wait_for(changed.wait(), 20)
+    await asyncio.wait_for(changed.wait(), 60)
     overlays.begin((UID, "d1"), node.folder / "nowhere.sqlite")
     assert (overlays.is_ready((UID, "d1")), len(caplog.records)) == (False, 1)
     assert "nowhere.sqlite" in caplog.text
