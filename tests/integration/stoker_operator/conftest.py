@@ -14,7 +14,7 @@ from stoker_api import names
 from stoker_api.datasets.dataset import Dataset
 from stoker_kube.client import KubeClient
 from stoker_kube.errors import NotFound
-from stoker_kube.resources import DATASETS, EVENTS, NODE_CACHES, PODS, SERVICE_ACCOUNTS, Kind
+from stoker_kube.resources import DATASETS, EVENTS, NODE_CACHES, NODES, PODS, SERVICE_ACCOUNTS, Kind
 from stoker_operator.core.origins.origin_policy import OriginPolicy
 from stoker_operator.handlers.front_door import FrontDoor
 from stoker_operator.mirror.state import ClusterState
@@ -30,6 +30,14 @@ CAPS = {
     "currency": "EUR",
 }
 SECONDS = 30.0  # a busy two-core machine; passes take milliseconds
+
+
+V2 = "b2" * 32  # another version than that of the scripted sidecars
+
+
+def is_released(pod: dict[str, Any]) -> bool:
+    """Return True if no gate holds the pod."""
+    return not pod["spec"].get("schedulingGates")
 
 
 def mount_is_known(dataset: Dataset) -> bool:
@@ -60,11 +68,28 @@ class World:
         self.sidecars.append(sidecar)
         return sidecar
 
+    async def add_roomy_node(self) -> FakeSidecar:
+        """Add a node with room for pods."""
+        sidecar = await self.add_node()
+        status = {"status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}}
+        await self.kube.patch(NODES, sidecar.node, status, subresource="status")
+        # The node controller, which does not run here, would remove the taint of a new node.
+        await self.kube.patch(NODES, sidecar.node, {"spec": {"taints": None}})
+        await self.until(NODE_CACHES, sidecar.node, bool)  # the operator makes it, because reports need it
+        return sidecar
+
     async def add_dataset(self, name: str = "digits", **spec: Any) -> None:
         """Create a Dataset that only this test's nodes may hold."""
         cache = {"nodeSelector": {"test": self.label}} | spec.pop("cache", {})
         body = {"source": {"uri": "s3://bucket/"}, "cache": cache} | spec
         await self.kube.create(DATASETS, {"metadata": {"name": name, "namespace": self.namespace}, "spec": body})
+
+    async def refresh(self, sidecar: FakeSidecar, version: str) -> None:
+        """Let the node list another version of the Dataset."""
+        sidecar.version = version
+        change = {"metadata": {"annotations": {names.ANNOTATION_REFRESH_REQUESTED: "2026-11-21T10:00:00Z"}}}
+        await self.kube.patch(DATASETS, "digits", change, self.namespace)
+        await self.until_dataset(lambda one: one.status.version == version)
 
     async def add_raw_mount(self, stranger: str, node: str, dataset: str) -> None:
         """Put a pod of another namespace on a node. An inline volume names a Dataset, without the webhook."""
