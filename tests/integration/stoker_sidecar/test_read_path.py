@@ -68,7 +68,7 @@ def test_no_read_fails_while_the_fetcher_is_killed(
     reader = threading.Thread(target=lambda: seen.update({path: (mountpoint / path).read_bytes() for path in source}))
     os.kill(_fetcher(keeper)["pid"], signal.SIGKILL)
     reader.start()
-    wait_until(lambda: _fetcher(keeper)["restarts"] == 1)
+    wait_until(lambda: _fetcher(keeper)["restarts"] >= 1)
     node.hand_out(version)
     reader.join(SECONDS)
     assert seen == source
