@@ -35,7 +35,7 @@ from tests.support.asking_as import Api, token_of_sidecar
 from tests.support.chart import NAMESPACE
 from tests.support.waiting import all_sockets_closed, eventually_async
 
-SECONDS = 30.0
+SECONDS = 90.0
 
 
 async def known() -> None:

@@ -168,7 +168,7 @@ async def accounts_of(world: World, nodes: set[str]) -> set[str]:
 
     async def look() -> list[dict[str, Any]] | None:
         accounts = (await world.kube.list(SERVICE_ACCOUNTS, home)).items
-        return accounts if {one["metadata"]["name"] for one in accounts} == nodes else None
+        return list(accounts) if {one["metadata"]["name"] for one in accounts} == nodes else None
 
     found = await eventually_async(look, SECONDS)
     return {one["metadata"]["ownerReferences"][0]["kind"] for one in found}

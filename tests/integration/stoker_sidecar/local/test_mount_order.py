@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from stoker_orders.predictors.samplers import SAMPLERS, SamplerName
-from stoker_sidecar.local.reports.report import OrderReport
+from stoker_sidecar.local.reports.report_parts import OrderReport
 from tests.support.s3 import S3Server
 from tests.support.stoker_mount import SECONDS, StokerMount
 from tests.support.waiting import wait_until
