@@ -36,7 +36,7 @@ class Learner:
 
     def __init__(self) -> None:
         self._trials: dict[TrialKey, Experiment] = {}
-        self._ended: OrderedDict[_Ended, bool] = OrderedDict()  # True if the old value applies again
+        self._ended: OrderedDict[_Ended, ChangeOutcome] = OrderedDict()
         self.rates = SuccessRates()
 
     def why_not(self, change: Change) -> str:
@@ -45,11 +45,18 @@ class Learner:
 
     def kept(self, change: Change) -> bool:
         """Return True if an experiment with this value ended before, and the value stayed."""
-        return self._ended.get(_ended(change)) is False
+        outcome = self._ended.get(_ended(change))
+        return outcome is not None and not _is_against(outcome)
+
+    def helped(self, change: Change) -> bool:
+        """Return True if the last experiment with this value showed that it helps, also one in the history."""
+        outcome = self._ended.get(_ended(change))
+        return outcome is not None and outcome.verdict is ChangeVerdict.HELPED
 
     def against(self, change: Change) -> str:
         """Return the evidence against a change, in a sentence. Empty without evidence."""
-        if self._ended.get(_ended(change)):
+        outcome = self._ended.get(_ended(change))
+        if outcome is not None and _is_against(outcome):
             return f"{change.knob} {change.new} has hurt this workload before."
         rate = self.rates.of(rate_key(change))
         if rate.hopeless:
@@ -98,7 +105,7 @@ class Learner:
         """Add an outcome of a trial or of the history, in chronological order."""
         self.rates.add(outcome)
         key = _ended(outcome.change)
-        self._ended[key] = outcome.taken_back or outcome.verdict is ChangeVerdict.HURT
+        self._ended[key] = outcome
         self._ended.move_to_end(key)
         if len(self._ended) > MOST_REMEMBERED:
             self._ended.popitem(last=False)
@@ -114,6 +121,11 @@ def _key(change: Change) -> TrialKey:
 
 def _ended(change: Change) -> _Ended:
     return _Ended(_key(change), change.origin, change.knob, change.new)
+
+
+def _is_against(outcome: ChangeOutcome) -> bool:
+    """Return True if the old value applies again."""
+    return outcome.taken_back or outcome.verdict is ChangeVerdict.HURT
 
 
 def _meet(one: TrialKey, other: TrialKey) -> bool:

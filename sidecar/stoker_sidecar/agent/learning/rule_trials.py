@@ -7,6 +7,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from stoker_api.node_caches.node_workload import NodeWorkload
 from stoker_sidecar.agent.learning.node_learning import NodeLearning
@@ -17,7 +18,7 @@ from stoker_sidecar.tuning.tuner import Tuner, TuningInForce
 from stoker_sidecar.volumes.core.publish import VersionKey
 from stoker_sidecar.volumes.synchronization import Changes
 from stoker_sidecar.wire.fetcher_hints import Tune
-from stoker_tuning.learning.changes import Change, ChangeVerdict
+from stoker_tuning.learning.changes import Change
 from stoker_tuning.learning.learner import TrialKey
 from stoker_tuning.rules.facts import Surroundings
 from stoker_tuning.vocabulary import AccessPattern, TrainingPhase
@@ -30,7 +31,19 @@ MOST_LEFT_OUT = 24
 # Remembered rules that make no difference to a version while its readers do the same.
 _MOST_IDLE = 512
 
+# Remembered rules that helped a Dataset. The learner remembers as many outcomes.
+_MOST_HELPING = 1024
+
 _Idle = tuple[VersionKey, str, AheadValue, tuple[Surroundings, ...]]
+
+
+class _Helping(NamedTuple):
+    """A rule of a profile that helped a Dataset, with its value."""
+
+    profile: str
+    rule: str
+    uid: str
+    value: AheadValue
 
 
 @dataclass
@@ -86,7 +99,7 @@ class RuleTrials:
         self._trials: dict[str, _Trial] = {}  # by the Dataset's UID
         self._told: dict[str, TuningChoice] = {}  # the adjusted choices, by the Dataset's UID
         self._idle: dict[_Idle, None] = {}
-        self.helped: Counter[tuple[str, str]] = Counter()  # by profile and rule, since the agent started
+        self._helping: dict[_Helping, None] = {}
 
     async def run(self, tuner: Tuner) -> None:
         """Begin and end trials after each window and each change of rules in force, until cancelled."""
@@ -100,6 +113,11 @@ class RuleTrials:
             if self.look(tuner.in_force):
                 self._plan.changes.mark()
             await news.wait(token)
+
+    @property
+    def helped(self) -> Counter[tuple[str, str]]:
+        """Number of Datasets that a rule helped, by profile and rule. Trials of earlier agents count too."""
+        return Counter((each.profile, each.rule) for each in self._helping)
 
     def choice(self, dataset_uid: str) -> TuningChoice:
         """Return a Dataset's choice without harmful rules, and without the rule that a trial pauses in this window."""
@@ -120,6 +138,8 @@ class RuleTrials:
 
     def look(self, in_force: Mapping[VersionKey, TuningInForce]) -> bool:
         """Begin and end trials from the rules in force now. Return True if a choice changed."""
+        for version, now in in_force.items():
+            self._credit(version, now)
         # A complete version needs no prefetch.
         self._in_force = in_force = {version: now for version, now in in_force.items() if not now.whole}
         for uid in self._trials.keys() - {uid for uid, _ in in_force}:
@@ -148,6 +168,19 @@ class RuleTrials:
             self._begin(version, now, so_far, rows)
         return self._made_of(version, now, so_far)
 
+    def _credit(self, version: VersionKey, now: TuningInForce) -> None:
+        """Count the rules in force that helped this Dataset. The history has the outcomes of earlier agents."""
+        name, learner = self._plan.name_of(version[0]), self._learning.learner
+        try:
+            for count in now.rules:
+                value = _value_of(now.choice, count.rule)
+                if value is not None and learner.helped(self._change(version, name, now, count.rule, value)):
+                    self._helping[_Helping(now.choice.profile, count.rule, version[0], value)] = None
+        except Exception as error:  # noqa: BLE001 -- rules are anyone's, see ``look``
+            log.debug("the rules of dataset %s are not counted: %r", version[0], error)
+        while len(self._helping) > _MOST_HELPING:
+            del self._helping[next(iter(self._helping))]
+
     def _give_up(self, uid: str) -> None:
         trial = self._trials.pop(uid, None)
         if trial is not None and self._learning.learner.value(trial.change) is not None:
@@ -159,7 +192,6 @@ class RuleTrials:
             outcome = next((each for each in self._learning.decisions if each.change.id == change.id), None)
             if outcome is not None:
                 log.info("rule %s for %s: %s", trial.rule, change.dataset, outcome.verdict)
-                self.helped[trial.chosen.profile, trial.rule] += outcome.verdict is ChangeVerdict.HELPED
             return True
         if _is_of(trial, now):
             trial.orders[trial.rule not in now.choice.paused] = now.order

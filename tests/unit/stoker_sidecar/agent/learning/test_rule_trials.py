@@ -151,6 +151,7 @@ async def test_what_is_in_the_history_holds_after_a_restart(
 
     assert await again.windows(60) == 0
     assert again.told[-1] == ahead
+    assert again.helped() == (ahead is not None)
 
 
 async def test_a_rule_that_says_something_else_is_tried_anew(root: Path) -> None:
