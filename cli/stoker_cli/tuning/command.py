@@ -17,6 +17,7 @@ from stoker_cli.errors import FAILED, NOT_FOUND, CliError, NodesRefusedError
 from stoker_cli.local.local_mounts import LocalMount, LocalMountPath, with_mount_options
 from stoker_cli.output import OUTPUT, console, print_json, printable, refusals
 from stoker_cli.tuning import rows
+from stoker_cli.tuning.effects import RuleEffects, effects_in_history
 from stoker_cli.tuning.files import files_below
 from stoker_cli.tuning.history import history_command
 from stoker_cli.tuning.orders import orders_command
@@ -40,6 +41,7 @@ from stoker_tuning.rules.merging import given_values
 from stoker_tuning.vocabulary import AccessPattern, ModelFileKind, RuleLayer, Split, TrainingPhase
 
 _PLUGINS = click.option("--plugins", is_flag=True, help="Include the rules of installed framework plug-ins.")
+_MOST_HISTORY = 1_000  # rows, as many as a mount returns
 _EVERY = 1_000  # files between two updates of the progress
 # \b keeps click from joining the lines.
 _EXPLAIN_EXAMPLES = """\b
@@ -219,7 +221,8 @@ def explain(
     """Show the tuning values in force for the file PATH of a Dataset, and the rule or level that sets each.
 
     With POD, shows the values for the Datasets of a running pod, by the
-    rules in force on its node or in --profile. Other options then describe the node.
+    rules in force on its node or in --profile, and the measured effect of each rule.
+    Other options then describe the node.
     """
     with refusals():
         installed = plugin_documents() if plugins else []
@@ -293,7 +296,8 @@ def _explain_mount(
     file = profile or (Path(figures.tuning) if figures.tuning else None)
     description = f"the rules of {file} and the built-in ones" if file else "the built-in rules"
     rules = _profile(file, plugins).rules if file else tuple(builtin_rules(plugins=plugins))
-    explained = pod_tuning(cache, row, RulesInUse(row.datasets, rules, description), system)
+    effects = effects_in_history(mount.history("change", _MOST_HISTORY))
+    explained = pod_tuning(cache, row, RulesInUse(row.datasets, rules, description), system, effects)
     if output == "json":
         print_json(explained.wire())
     else:
@@ -304,13 +308,14 @@ def _show_pod(pod: PodTuning, *, every: bool) -> None:
     head, reads, *lines = pod.lines(every=every)
     click.echo(head)
     click.echo(reads)
-    _show_values(pod.explained)
+    _show_values(pod.explained, effects=pod.effects)
     for line in lines:
         click.echo(line)
 
 
-def _show_values(explained: Explained, *, model: bool = False) -> None:
-    console().print(render.table(rows.VALUE_COLUMNS, list(value_rows(explained, model=model))))
+def _show_values(explained: Explained, *, model: bool = False, effects: RuleEffects | None = None) -> None:
+    columns = rows.VALUE_COLUMNS if effects is None else (*rows.VALUE_COLUMNS, rows.EFFECT_COLUMN)
+    console().print(render.table(columns, list(value_rows(explained, model=model, effects=effects))))
 
 
 async def _ask_nodes(

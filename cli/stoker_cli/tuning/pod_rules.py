@@ -42,12 +42,16 @@ class NodePluginRules:
 
 @dataclass(frozen=True)
 class RulesInUse:
-    """The rules for some Datasets of a pod (NAMESPACE/NAME), their description, and notes for the user."""
+    """The rules for some Datasets of a pod (NAMESPACE/NAME), their description, and notes for the user.
+
+    ``profile``: the TuningProfile in force. Empty: none.
+    """
 
     datasets: tuple[str, ...]
     rules: tuple[RuleSpec, ...]
     description: str = _BUILT_IN
     notes: tuple[str, ...] = ()
+    profile: str = ""
 
 
 def profiles_wanted(cache: NodeCache, row: NodeWorkload) -> tuple[str, ...]:
@@ -115,7 +119,8 @@ def _in_use(
     description += f", with those of the plug-in{'s'[: len(named) - 1]} {', '.join(named)}" if named else ""
     if tuning.level is not None:
         rules = (*rules, _own_level(tuning.level))
-    return RulesInUse(datasets, rules, printable(description), tuple(map(printable, notes)))
+    in_force = tuning.profile if profile is not None else ""
+    return RulesInUse(datasets, rules, printable(description), tuple(map(printable, notes)), in_force)
 
 
 def _notes(cache: NodeCache, tuning: NodeTuning, profile: Mapping[str, Any] | None) -> Iterable[str]:

@@ -10,6 +10,7 @@ from stoker_cli.errors import NOT_FOUND, CliError
 from stoker_cli.output import printable
 from stoker_cli.rows import UNKNOWN, order_words
 from stoker_cli.tuning import rows
+from stoker_cli.tuning.effects import RuleEffects, effects_on_node
 from stoker_cli.tuning.pod_rules import RulesInUse
 from stoker_tuning.documents.named_sets import named_sets
 from stoker_tuning.recommend.recommendation import Explained, recommend
@@ -30,6 +31,7 @@ class PodTuning:
     rules: tuple[CompiledRule, ...]
     explained: Explained
     in_use: RulesInUse
+    effects: RuleEffects
 
     def lines(self, *, every: bool) -> Iterator[str]:
         """Describe the pod, its last change, and the matching rules."""
@@ -62,7 +64,7 @@ class PodTuning:
     def wire(self) -> dict[str, Any]:
         """Return the JSON form."""
         applying = [rule.spec.id for rule in self.rules if rule.score(self.surroundings, None).applies]
-        values = rows.values_wire(self.explained)
+        values = rows.values_wire(self.explained, effects=self.effects)
         return {"node": self.node, "workload": self.workload.wire(), "values": values, "rules": applying} | {
             "datasets": list(self.in_use.datasets),
             "rulesOf": self.in_use.description,
@@ -83,16 +85,20 @@ def find_pod(caches: Iterable[NodeCache], pod: str) -> tuple[NodeCache, NodeWork
     )
 
 
-def pod_tuning(cache: NodeCache, row: NodeWorkload, in_use: RulesInUse, node: SystemFacts) -> PodTuning:
+def pod_tuning(
+    cache: NodeCache, row: NodeWorkload, in_use: RulesInUse, node: SystemFacts, effects: RuleEffects | None = None
+) -> PodTuning:
     """Return the recommendations for the Datasets of a pod with these rules. Raises PatternError.
 
-    ``node``: facts about the node that take precedence over the NodeCache.
+    ``node``: facts about the node that take precedence over the NodeCache. ``effects``: those of the rules; None: those
+    that the NodeCache has.
     """
+    effects = effects or effects_on_node(cache, row, in_use.profile)
     node_with_defaults = node_facts(cache, row, in_use.datasets, node)
     around, rules = pod_surroundings(row, node_with_defaults), compile_rules(list(in_use.rules))
     applying = FileRules(rules, around).applying_without_file()
     explained = recommend(given_values(rules, applying, None), named_sets())
-    return PodTuning(cache.metadata.name, row, around, rules, explained, in_use)
+    return PodTuning(cache.metadata.name, row, around, rules, explained, in_use, effects)
 
 
 def pod_surroundings(row: NodeWorkload, node: SystemFacts) -> Surroundings:

@@ -5,6 +5,7 @@ from dataclasses import asdict
 
 from stoker_api.meta import format_bytes
 from stoker_cli.output import printable
+from stoker_cli.tuning.effects import RuleEffects
 from stoker_tuning.documents.assembly import TuningRules
 from stoker_tuning.documents.errors import DocumentError, Problem
 from stoker_tuning.recommend.knobs import AUTO, KNOBS, Knob, KnobKind
@@ -18,6 +19,7 @@ from stoker_tuning.vocabulary import Compression, ModelFileKind
 
 RULE_COLUMNS = ("RULE", "FROM", "LAYER", "PRIORITY", "FILES", "SIZE", "OF ALL")
 VALUE_COLUMNS = ("KNOB", "VALUE", "GIVEN BY", "BECAUSE")
+EFFECT_COLUMN = "MEASURED EFFECT"
 
 
 def verdict(file: str, result: TuningRules | DocumentError, warnings: Sequence[Problem] = ()) -> dict[str, object]:
@@ -97,11 +99,26 @@ class Trial:
         return {"files": self._total, "bytes": self._total_bytes, "untouched": self._untouched, "rules": rows}
 
 
-def value_rows(explained: Explained, *, model: bool = False) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each value in force. ``model``: the file is a model file."""
+def value_rows(
+    explained: Explained, *, model: bool = False, effects: RuleEffects | None = None
+) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each value in force. ``model``: the file is a model file. ``effects``: adds their column."""
     for knob in _in_force(explained, model=model):
         value, origin = getattr(explained.values, knob.name), explained.origins[knob.name]
-        yield knob.name, _written(knob, value), _giver(origin, explained), _reason(origin)
+        row = knob.name, _written(knob, value), _giver(origin, explained), _reason(origin)
+        if effects is None:
+            yield row
+        else:
+            rule = _rule_of(origin, explained)
+            yield *row, effects.words(rule) if rule else ""
+
+
+def _rule_of(origin: GivenValue | str, explained: Explained) -> str:
+    """Return the id of the rule that sets a value or names its set. Empty: a default does."""
+    if not isinstance(origin, str):
+        return origin.rule.id
+    naming = explained.origins.get(origin.partition(" ")[0], "")
+    return naming.rule.id if isinstance(naming, GivenValue) else ""
 
 
 def _in_force(explained: Explained, *, model: bool) -> Iterator[Knob]:
@@ -161,12 +178,15 @@ def explained_wire(
     return {"path": file.path, "values": values, "rules": applied}
 
 
-def values_wire(explained: Explained, *, model: bool = False) -> dict[str, object]:
-    """Return the values in force with their origins, as JSON."""
-    return {
-        knob.name: {"value": getattr(explained.values, knob.name)} | _origin_wire(explained.origins[knob.name])
-        for knob in _in_force(explained, model=model)
-    }
+def values_wire(explained: Explained, *, model: bool = False, effects: RuleEffects | None = None) -> dict[str, object]:
+    """Return the values in force with their origins, as JSON. ``effects``: adds those of their rules."""
+    wire: dict[str, object] = {}
+    for knob in _in_force(explained, model=model):
+        origin = explained.origins[knob.name]
+        value = {"value": getattr(explained.values, knob.name)} | _origin_wire(origin)
+        rule = _rule_of(origin, explained)
+        wire[knob.name] = value | ({"effect": effects.wire(rule)} if effects is not None and rule else {})
+    return wire
 
 
 def _origin_wire(origin: GivenValue | str) -> dict[str, object]:

@@ -194,3 +194,25 @@ def test_the_cluster_environment_applies_without_one_in_the_profile(
     by_environment = "environment" in str(found["values"]["level"])
     assert (found["values"]["level"]["value"] if by_environment else None) == level
     assert any("is unknown here" in note for note in found["notes"]) is (told == {"environment": "lab"} and not own)
+
+
+@cases(
+    "status, effect",
+    ({}, None),
+    (
+        {"tuning": [{"profile": "fast", "rule": "deep", "helped": 2}]},
+        {"verdict": "helped", "gainPercent": None, "helped": 2, "trials": None},
+    ),
+)
+def test_the_value_of_a_rule_has_its_measured_effect(
+    cluster: PodCluster, status: dict[str, Any], effect: dict[str, Any] | None
+) -> None:
+    cluster.status = status
+    value = explained()["values"]["prefetch_depth"]
+    assert (value["rule"], value["effect"]) == ("deep", effect)
+
+
+def test_an_unmeasured_rule_is_marked_in_the_table(cluster: PodCluster) -> None:
+    result = CliRunner().invoke(main, ["tuning", "explain", "vision/a"])
+    (line,) = (" ".join(each.split()) for each in result.stdout.splitlines() if each.startswith("prefetch_depth"))
+    assert line.endswith("always not measured yet")
