@@ -14,7 +14,8 @@ from stoker_api.node_caches.node_dataset import NodeDataset
 from stoker_api.node_caches.node_dataset_status import ListingResult, NodeDatasetStatus, NodePhase, OlderVersionStatus
 from stoker_api.node_caches.nodecache import REPORT_SECONDS, NodeCache
 from stoker_api.node_caches.nodecache_status import NodeCacheStatus
-from stoker_sidecar.agent.core.status import DiskFigures, Facts, node_status
+from stoker_sidecar.agent.core.disk_figures import DiskFigures
+from stoker_sidecar.agent.core.status import Facts, node_status
 
 FILES, BYTES = 100_000, 10**11
 DISK = 4 * 10**13

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from stoker_api.node_caches.node_answer import MOST_BYTES, MOST_FIGURES_BYTES, NodeAnswer
 from stoker_api.node_caches.nodecache_status import NodeCacheStatus
 from stoker_api.times import format_time
+from stoker_sidecar.agent.core.disk_figures import DiskFigures
 from stoker_sidecar.agent.core.status import (
-    DiskFigures,
     Facts,
     dataset_rows,
     node_hardware,

@@ -98,6 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     settings = parse(sys.argv[1:] if argv is None else argv)
     log_to_stderr(settings.log_level)
     raise_open_files()
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # each child would search all packages for 0.02 s
     try:
         asyncio.run(run(settings))
     except (OSError, SidecarError) as error:

@@ -18,10 +18,10 @@ from tests.support.cases import cases
 def executed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     words: list[str] = []
 
-    def execv(_path: str, argv: Any) -> None:
+    def execve(_path: str, argv: Any, _environment: Any) -> None:
         words.extend(argv)
 
-    monkeypatch.setattr(os, "execv", execv)
+    monkeypatch.setattr(os, "execve", execve)
     return words
 
 
@@ -36,10 +36,10 @@ def test_a_mount_does_not_import_the_kubernetes_client(command: str) -> None:
     code = (
         "import os, sys\n"
         "heavy = {'click', 'pydantic', 'aiohttp', 'kubernetes', 'botocore', 'asyncio'}\n"
-        "def execv(path, argv):\n"
+        "def execve(path, argv, environment):\n"
         "    print(argv[5:], sorted(heavy & set(sys.modules)), flush=True)\n"
         "    os._exit(0)\n"
-        "os.execv = execv\n"
+        "os.execve = execve\n"
         "from stoker_cli.entry import main\n"
         f"sys.argv = ['stoker', '{command}', '/data']\n"
         "main()\n"

@@ -17,6 +17,7 @@ from stoker_api.node_caches.node_storage import CacheFolder, NodeMount
 from stoker_api.node_caches.node_workload import NodeWorkload
 from stoker_api.node_caches.nodecache_status import NodeCacheStatus, NodeOrderPlugin, NodePlugin
 from stoker_api.profiles.tuning import NodeProfile, NodeRuleFigures
+from stoker_sidecar.agent.core.disk_figures import DiskFigures
 from stoker_sidecar.agent.core.status_room import fitted, told_mounts
 from stoker_sidecar.linux.hardware import Machine
 from stoker_sidecar.volumes.core.publish import VersionKey
@@ -57,15 +58,6 @@ _MOST_FOUND, _MOST_RETAINED = 1000, 5
 
 _ORIGIN_FIGURES = {"bytes_per_second": 0, "milli_requests_per_second": 0}
 _FOLDER_FIGURES = {"capacity_bytes": 0, "used_bytes": 0, "available_bytes": 0}
-
-
-@dataclass(frozen=True)
-class DiskFigures:
-    """Bytes of the cache disk, as the fetcher measures them."""
-
-    capacity: int = 0
-    used: int = 0
-    available: int = 0
 
 
 @dataclass(frozen=True)

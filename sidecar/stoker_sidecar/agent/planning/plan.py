@@ -17,7 +17,7 @@ from stoker_api.node_caches.node_dataset_status import NodeDatasetStatus
 from stoker_api.node_caches.node_storage import CacheFolder, NodeMount
 from stoker_api.node_caches.nodecache import REPORT_SECONDS, NodeCache
 from stoker_api.node_caches.peers import PeerCertificate
-from stoker_sidecar.agent.core.status import DiskFigures
+from stoker_sidecar.agent.core.disk_figures import DiskFigures
 from stoker_sidecar.errors import ProtocolError
 from stoker_sidecar.volumes.core.publish import VersionKey
 from stoker_sidecar.volumes.synchronization import Changes

@@ -6,12 +6,14 @@ import logging
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stoker_api.node_caches.node_answer import MOST_ASKED, MOST_HISTORY, MOST_TOLD, MountFigures
-from stoker_sidecar.agent.learning.tuning_history import HistoryKind, TuningHistory
 from stoker_sidecar.threads import in_thread
 from stoker_sidecar.wire import lines
+
+if TYPE_CHECKING:
+    from stoker_sidecar.agent.learning.tuning_history import TuningHistory
 
 log = logging.getLogger("stoker.mount")
 _SECONDS = 10.0  # for a request
@@ -21,7 +23,7 @@ _MOST_CLIENTS = 16
 class FiguresSocket:
     """Answers the CLI of the user who mounts. ``history`` None means that the mount has no tuning history."""
 
-    def __init__(self, figures: Callable[[], MountFigures], history: TuningHistory | None) -> None:
+    def __init__(self, figures: Callable[[], MountFigures], history: "TuningHistory | None") -> None:
         self._figures = figures
         self._history = history
         self._clients = 0
@@ -65,6 +67,8 @@ class FiguresSocket:
     async def _rows(self, limit: int, kind: str) -> list[dict[str, Any]]:
         if self._history is None:
             return []
+        from stoker_sidecar.agent.learning.tuning_history import HistoryKind  # late: an unobserved mount has no history
+
         wanted = HistoryKind(kind) if kind else None
         return [row.wire() for row in await in_thread(self._history.rows, kind=wanted, most=limit)]
 

@@ -13,7 +13,6 @@ from stoker_api.log_lines import log_to_stderr
 from stoker_api.node_caches.node_answer import MountFigures
 from stoker_api.node_caches.node_dataset_status import NodeDatasetStatus, NodePhase
 from stoker_sidecar.agent.core.commands import Held
-from stoker_sidecar.agent.core.status import node_hardware
 from stoker_sidecar.agent.planning.fetcher_link import FetcherLink
 from stoker_sidecar.agent.planning.plan import NodePlan
 from stoker_sidecar.agent.questions.plugins.node_plugins import node_plugins
@@ -146,6 +145,9 @@ class MountAgent:
         return SamplesCheck(self._spec.sampling, folders, reader, self._link.ask, self._plan.changes)
 
     def _figures(self) -> MountFigures:
+        # Imported late: it loads the models of training, which mounting does not need.
+        from stoker_sidecar.agent.core.status import node_hardware
+
         watch = self._watch
         return MountFigures(
             folder=str(self._spec.folder),

@@ -21,9 +21,10 @@ from botocore.utils import parse_timestamp
 
 from stoker_api.datasets.dataset_source import Source
 from stoker_sidecar.errors import InvalidCredentials, SourceError
-from stoker_sidecar.store.buckets.s3_descriptions import BoundedHTTPSession, descriptions
+from stoker_sidecar.store.buckets.s3_descriptions import BoundedHTTPSession, descriptions, read_descriptions
 from stoker_sidecar.store.connection import USER_AGENT, ConnectionSettings, ca_file, proxy_for
 from stoker_sidecar.store.core.s3_requests import AccessKeys, uses_virtual_host
+from stoker_sidecar.threads import in_thread
 from stoker_sidecar.wire.credentials import (
     AmbientCredentials,
     AnonymousCredentials,
@@ -144,6 +145,7 @@ async def open_client(
     source: Source, identity: Identity, settings: ConnectionSettings, stack: AsyncExitStack
 ) -> "S3Client":
     """Make an S3 client; ``stack`` closes it."""
+    await in_thread(read_descriptions)  # otherwise the first client blocks the loop
     client = identity.session.create_client(
         "s3",
         region_name=source.region,

@@ -68,7 +68,7 @@ def lean(description: Any) -> Any:
 def read_descriptions() -> None:
     """Read botocore's files that the first client needs. Blocks.
 
-    This takes 0.12 s of CPU, and longer if the files are not in the page cache.
+    This takes 0.12 s of CPU once per process, and longer if the files are not in the page cache.
     """
     models = descriptions()
     models.load_data("endpoints")

@@ -1,13 +1,13 @@
 """Reads a process's settings: from a flag, else from the environment, else the default (ADR 1)."""
 
 import argparse
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from stoker_api.meta import parse_quantity
 from stoker_sidecar.wire.config.disk_floor import Floor
@@ -50,16 +50,14 @@ def setting(description: str, default: object = ..., *, variable: str | None = N
     return Field(default, validation_alias=variable, description=description)
 
 
-class ProcessSettings(BaseSettings):
+class ProcessSettings(BaseModel):
     """Base of the settings of one process: each field is a flag and an environment variable, and the flag wins.
 
     The field ``http_port`` is the flag --http-port and the variable STOKER_HTTP_PORT. A bool field is a flag without a
     value. The environment is read at one place of the process: where its main calls ``parse``.
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix="STOKER_", frozen=True, enable_decoding=False, populate_by_name=True, validate_default=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, validate_default=True)
     program: ClassVar[str]  # the name in --help
     about: ClassVar[str]  # one sentence
 
@@ -70,7 +68,9 @@ class ProcessSettings(BaseSettings):
         for name, field in cls.model_fields.items():
             help_text = f"{field.description or ''} [{_variable(name, field)}; default: {_shown(field)}]"
             parser.add_argument(_flag(name), help=help_text.replace("%", "%%"), **_action(field))
-        given = vars(parser.parse_args(argv))
+        variables = {name: _variable(name, field) for name, field in cls.model_fields.items()}
+        given = {name: os.environ[variable] for name, variable in variables.items() if variable in os.environ}
+        given |= vars(parser.parse_args(argv))
         try:
             return cls(**given)
         except ValidationError as error:

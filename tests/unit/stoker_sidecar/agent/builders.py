@@ -24,8 +24,8 @@ from stoker_api.node_caches.node_hardware import NodeDisk, NodeHardware
 from stoker_api.node_caches.node_storage import CacheFolder, NodeMount
 from stoker_api.node_caches.node_workload import NodeWorkload
 from stoker_api.node_caches.nodecache_status import NodePlugin
+from stoker_sidecar.agent.core.disk_figures import DiskFigures
 from stoker_sidecar.agent.core.status import (
-    DiskFigures,
     Facts,
 )
 from stoker_sidecar.agent.csi.pb import csi_pb2

@@ -8,8 +8,8 @@ from stoker_api.names import ConditionType, Reason
 from stoker_api.node_caches.node_dataset_status import NodeError, NodePhase
 from stoker_api.node_caches.node_storage import CacheFolder, NodeMount
 from stoker_api.node_caches.node_workload import EvidenceSource, NodeWorkload
+from stoker_sidecar.agent.core.disk_figures import DiskFigures
 from stoker_sidecar.agent.core.status import (
-    DiskFigures,
     is_urgent,
     mode_now,
     node_hardware,
