@@ -104,10 +104,10 @@ class RuleFigures(Model):
     rule: Annotated[str, Field(description="Its id.", max_length=200)]
     matched: Annotated[int, Field(json_schema_extra=_INT64, description="Number of matches.")] = 0
     acted: Annotated[int, Field(json_schema_extra=_INT64, description="Number of matches that changed a setting.")] = 0
-    helped: Annotated[int, Field(json_schema_extra=_INT64, description="Number of measured changes that helped.")] = 0
+    helped: Annotated[int, Field(json_schema_extra=_INT64, description="Number of Datasets that it helped, by measurement.")] = 0
 
 
 class NodeRuleFigures(RuleFigures):
-    """Statistics of one rule on a node, since its sidecar started."""
+    """Statistics of one rule on a node. Matches count since its sidecar started."""
 
     profile: Annotated[_PROFILE, Field(description="The TuningProfile; empty: the built-in rules.")] = ""
