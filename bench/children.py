@@ -15,10 +15,15 @@ Child = subprocess.Popen[str]
 
 
 def start_child(
-    stack: ExitStack, module: str, *words: str, pass_fds: Sequence[int] = (), stderr: IO[bytes] | None = None
+    stack: ExitStack,
+    module: str,
+    *words: str,
+    pass_fds: Sequence[int] = (),
+    stderr: IO[bytes] | None = None,
+    python: str = sys.executable,
 ) -> Child:
     """Start a module with pipes. The end of ``stack`` kills the process, also after an interrupt."""
-    command = [sys.executable, "-m", module, *words]
+    command = [python, "-m", module, *words]
     pipe = subprocess.PIPE
     process = subprocess.Popen(
         command, stdin=pipe, stdout=pipe, stderr=stderr, text=True, pass_fds=pass_fds, start_new_session=True
@@ -45,14 +50,18 @@ def receive_line(child: Child) -> str:
 
 
 def run_together(
-    module: str, root: Path, jobs: Sequence[Mapping[str, Any]], ready: Callable[[], None] = lambda: None
+    module: str,
+    root: Path,
+    jobs: Sequence[Mapping[str, Any]],
+    ready: Callable[[], None] = lambda: None,
+    python: str = sys.executable,
 ) -> tuple[float, list[str]]:
     """Run a process of ``module`` for each job. Return the start time and the last line of each process.
 
     ``ready`` runs when all processes have their jobs, before they start. Raises BenchError if one fails.
     """
     with ExitStack() as stack:
-        children = [start_child(stack, module, str(root)) for _ in jobs]
+        children = [start_child(stack, module, str(root), python=python) for _ in jobs]
         for child, job in zip(children, jobs, strict=True):
             send_line(child, json.dumps(job))
         for child in children:

@@ -41,7 +41,7 @@ class Bodies:
         # The pool twice, so that a full pool follows every offset.
         self._pool = random.Random(corpus.files).randbytes(_POOL_BYTES) * 2
         self._size = corpus.size
-        self._head = _tensors_head(corpus) if corpus.tensors else b""
+        self._corpus = corpus
 
     def of(self, number: int) -> bytes:
         """Return the body of the object with this number in ``paths``."""
@@ -49,7 +49,8 @@ class Bodies:
         whole, part = divmod(max(0, self._size - _HEAD_BYTES), _POOL_BYTES)
         turned = self._pool[start : start + (_POOL_BYTES if whole else part)]
         body = (b"%0*d" % (_HEAD_BYTES, number))[: self._size] + turned * whole + turned[:part]
-        return self._head + body[len(self._head) :] if self._head else body
+        head = _tensors_head(self._corpus, number) if self._corpus.tensors else b""
+        return head + body[len(head) :] if head else body
 
 
 def paths(corpus: Corpus) -> Iterator[str]:
@@ -64,11 +65,18 @@ def tensor_bytes(corpus: Corpus) -> int:
     return corpus.size // corpus.tensors - _TENSOR_HEAD
 
 
-def _tensors_head(corpus: Corpus) -> bytes:
-    """Return the head of a safetensors file of equal tensors, which fill the rest of the file. Pure."""
+def _tensors_head(corpus: Corpus, number: int) -> bytes:
+    """Return the head of a safetensors file of equal tensors, which fill the rest of the file. Pure.
+
+    The files of a model have no tensor in common.
+    """
     size, rows = tensor_bytes(corpus), range(corpus.tensors)
     layers = {
-        f"layers.{row}.weight": {"dtype": "U8", "shape": [size], "data_offsets": [row * size, (row + 1) * size]}
+        f"layers.{number}.{row}.weight": {
+            "dtype": "U8",
+            "shape": [size],
+            "data_offsets": [row * size, (row + 1) * size],
+        }
         for row in rows
     }
     length = corpus.size - corpus.tensors * size - struct.calcsize("<Q")

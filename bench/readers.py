@@ -67,12 +67,13 @@ def read_jobs(
     expected_bytes: int,
     ready: Callable[[], None] = lambda: None,
     module: str = "bench.readers",
+    python: str = sys.executable,
 ) -> Epoch:
     """Run each job in a separate process of ``module``, all at once. ``ready`` is called before they start.
 
     Raises BenchError if a read fails or the number of bytes is wrong.
     """
-    start, said = run_together(module, root, [asdict(job) for job in jobs], ready)
+    start, said = run_together(module, root, [asdict(job) for job in jobs], ready, python)
     ends = [json.loads(line) for line in said]
     total = sum(int(end["bytes"]) for end in ends)
     if total != expected_bytes:

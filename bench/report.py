@@ -120,7 +120,7 @@ TITLES = {
     "observer": "Readers while the node looks at what they open",
     "memory": "Memory of the sidecar, and what reached the server",
     "tuning": "Tuning: the nine cells, by level and template",
-    "model": "A model loaded by safetensors: warm, cold and beside a warm-up",
+    "model": "A model loaded into memory: warm, cold and beside a warm-up",
     "retinanet": "MLPerf Storage v3.0, retinanet: B200s fed by small files",
     "gpus": "Training simulated: images a second",
     "article": "The article's experiment in small: a distant store, cold, warm, and its order known",

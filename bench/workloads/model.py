@@ -1,6 +1,10 @@
-"""A model that a pod loads with safetensors, which maps files: warm, cold, and cold while other files are warmed."""
+"""A model that a pod loads: warm, cold, and cold while other files are warmed.
+
+The loaders are safetensors, which maps files, and Run:ai's model streamer and fastsafetensors where they are installed.
+"""
 
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -16,24 +20,38 @@ from bench.systems import NATIVE, S5CMD, STOKER, STOKER_NATIVE, new_mount, whole
 from bench.workloads.tuning import MODEL, PROFILE, model_dataset
 
 CAT = "cat"
+# The environment of tools/install-clients.sh with the loaders that need PyTorch.
+_PEERS_PYTHON = Path(sys.prefix) / "trainer" / "bin" / "python"
+_Way = Callable[[Path, Corpus], float]
 
 
 def measure(env: Environment) -> Iterator[Row]:
-    """Yield the seconds of each load, beside `cat` of the same files and a copy of the model by s5cmd."""
+    """Yield the seconds of each load, of `cat` of the same files, and of a copy of the model by s5cmd."""
     model = env.scale.cells.model
     size = f"{model.total_bytes / 1e9:.2f} GB in {model.files} files"
     with model_dataset(env) as prefix, env.profile(PROFILE) as endpoint:
         copied = partial(_copied, env, f"{prefix}/{MODEL}", endpoint)
+        peers = _peer_loaders()
         for state, eager in (("cold", False), ("cold beside a warm-up", True)):
-            load, cat = (partial(_cold, env, prefix, endpoint, way, eager=eager) for way in (_load, _cat))
-            runs = {S5CMD: copied, STOKER: load, f"{STOKER}, {CAT}": cat}
-            yield from _rows(env, f"{state}, {size}, {PROFILE}", runs, S5CMD)
+            ways = {STOKER: _load} | {f"{STOKER}, {name}": way for name, way in ({CAT: _cat} | peers).items()}
+            runs = {system: partial(_cold, env, prefix, endpoint, way, eager=eager) for system, way in ways.items()}
+            yield from _rows(env, f"{state}, {size}, {PROFILE}", {S5CMD: copied} | runs, S5CMD)
         with env.node() as node:
             volume, target = whole_volume(node, prefix)
-            tree = volume.paths.tree
-            ways = {CAT: (_cat, tree), NATIVE: (_load, tree), STOKER_NATIVE: (_load, target)}
-            warm = {system: partial(_warm, model, way, root / MODEL) for system, (way, root) in ways.items()}
+            roots = {NATIVE: volume.paths.tree / MODEL, STOKER_NATIVE: target / MODEL}
+            warm = {CAT: partial(_warm, model, _cat, roots[NATIVE])}
+            warm |= {system: partial(_warm, model, _load, root) for system, root in roots.items()}
+            for name, way in peers.items():
+                warm |= {f"{system}, {name}": partial(_warm, model, way, root) for system, root in roots.items()}
             yield from _rows(env, f"warm, page cache dropped, {size}", warm, CAT)
+
+
+def _peer_loaders() -> dict[str, _Way]:
+    """Return the loaders of other projects by name. Empty if tools/install-clients.sh did not run."""
+    if not _PEERS_PYTHON.exists():
+        return {}
+    programs = {"Run:ai streamer": "streamed_tensors", "fastsafetensors": "fast_tensors"}
+    return {name: partial(_load, program=program, python=_PEERS_PYTHON) for name, program in programs.items()}
 
 
 def _rows(env: Environment, case: str, runs: Mapping[str, Callable[[], float]], against: str) -> Iterator[Row]:
@@ -44,7 +62,7 @@ def _copied(env: Environment, prefix: str, endpoint: str) -> float:
     return env.copied(prefix, endpoint, env.scale.cells.model.total_bytes)[0].seconds
 
 
-def _cold(env: Environment, prefix: str, endpoint: str, way: Callable[[Path, Corpus], float], *, eager: bool) -> float:
+def _cold(env: Environment, prefix: str, endpoint: str, way: _Way, *, eager: bool) -> float:
     """Return the seconds of a load on a new node, from the pod's mount on."""
     drop_page_cache()
     take_memory(env.scale.cells.model.total_bytes)
@@ -52,19 +70,20 @@ def _cold(env: Environment, prefix: str, endpoint: str, way: Callable[[Path, Cor
         return way(new_mount(node, prefix, eager=eager) / MODEL, env.scale.cells.model)
 
 
-def _warm(model: Corpus, way: Callable[[Path, Corpus], float], root: Path) -> float:
+def _warm(model: Corpus, way: _Way, root: Path) -> float:
     drop_page_cache()
     return way(root, model)
 
 
-def _load(root: Path, model: Corpus) -> float:
+def _load(root: Path, model: Corpus, program: str = "tensors", python: Path | str = sys.executable) -> float:
     """Load every tensor. Return the seconds."""
     jobs = [Job(sorted(paths(model)))]
     expected = model.files * model.tensors * tensor_bytes(model)
-    return read_jobs(root, jobs, expected, module="bench.programs.tensors").seconds
+    return read_jobs(root, jobs, expected, module=f"bench.programs.{program}", python=str(python)).seconds
 
 
 def _cat(root: Path, model: Corpus) -> float:
     start = time.monotonic()
-    subprocess.run([CAT, *(root / path for path in paths(model))], stdout=subprocess.DEVNULL, check=True)
+    command = [CAT, *(str(root / path) for path in paths(model))]
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True, start_new_session=True)  # as the other loaders are
     return time.monotonic() - start
