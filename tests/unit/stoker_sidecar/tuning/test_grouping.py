@@ -105,7 +105,7 @@ def test_the_level_of_a_dataset_fills_what_its_profile_leaves_open() -> None:
 
 def test_of_the_built_in_rules_weights_go_far_ahead_for_inference_alone() -> None:
     weights = "model.safetensors"
-    assert _knobs(BUILT_IN, weights) == FileKnobs()
+    assert _knobs(BUILT_IN, weights) == FileKnobs(streams=8, warm_rank=1, weight=8, keep=2)
     ahead = FileKnobs(64 * MIB, None, 16, warm_rank=0, weight=16, keep=3)
     assert _knobs(BUILT_IN, weights, [_in(TrainingPhase.INFERENCE)]) == ahead
 
@@ -116,6 +116,23 @@ def test_of_the_built_in_rules_weights_come_before_shards_and_test_data_last_whe
     ranks = [_knobs(BUILT_IN, path, begins).warm_rank for path in order]
     assert ranks == sorted(ranks)
     assert len(set(ranks)) == 4
+
+
+@pytest.mark.parametrize("phase", TrainingPhase)
+def test_of_the_built_in_rules_weights_come_before_shards_in_every_phase(phase: TrainingPhase) -> None:
+    paths = ("model-00001-of-00002.safetensors", "train/1.tar")
+    weights, shard = (_knobs(BUILT_IN, path, [_in(phase)], 100 * MIB) for path in paths)
+    assert weights.warm_rank < shard.warm_rank
+    assert weights.weight > shard.weight
+
+
+def test_of_the_built_in_rules_checkpoints_come_first_only_when_a_run_begins() -> None:
+    path = "last.ckpt"
+    ranks = [
+        _knobs(BUILT_IN, path, [_in(phase)]).warm_rank
+        for phase in (TrainingPhase.INITIALIZATION, TrainingPhase.TRAINING)
+    ]
+    assert ranks == [1, 2]
 
 
 def test_of_the_built_in_rules_validation_files_come_unasked_while_somebody_trains() -> None:
