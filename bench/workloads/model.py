@@ -63,7 +63,10 @@ def _copied(env: Environment, prefix: str, endpoint: str) -> float:
 
 
 def _cold(env: Environment, prefix: str, endpoint: str, way: _Way, *, eager: bool) -> float:
-    """Return the seconds of a load on a new node, from the pod's mount on."""
+    """Return the seconds of a load on a new node with an empty cache.
+
+    The loader starts right after the mount. The seconds exclude the start of its process, in which a warm-up runs.
+    """
     drop_page_cache()
     take_memory(env.scale.cells.model.total_bytes)
     with env.node(endpoint) as node:
