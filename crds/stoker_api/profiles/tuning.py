@@ -104,7 +104,9 @@ class RuleFigures(Model):
     rule: Annotated[str, Field(description="Its id.", max_length=200)]
     matched: Annotated[int, Field(json_schema_extra=_INT64, description="Number of matches.")] = 0
     acted: Annotated[int, Field(json_schema_extra=_INT64, description="Number of matches that changed a setting.")] = 0
-    helped: Annotated[int, Field(json_schema_extra=_INT64, description="Number of Datasets that it helped, by measurement.")] = 0
+    helped: Annotated[
+        int, Field(json_schema_extra=_INT64, description="Number of Datasets that it measurably helped.")
+    ] = 0
 
 
 class NodeRuleFigures(RuleFigures):
