@@ -15,6 +15,7 @@ from stoker_api.node_caches.node_workload import StallSource
 from stoker_sidecar.agent.observation.loaders.loader_consumers import PodConsumers
 from stoker_sidecar.agent.observation.loaders.loader_sampler import BUDGET, LoaderSampler
 from stoker_sidecar.agent.observation.loaders.loader_waits import stall_of
+from tests.support.cpu_speed import STARVED, waited_for_cpus
 from tests.support.fuse_node import fuse_node
 from tests.support.loader_programs import LoaderProgram, loader_program, pytorch_loader
 from tests.support.pod_cgroups import pod_cgroup
@@ -27,8 +28,6 @@ needs_torch = pytest.mark.skipif(not _HAS_TORCH, reason="Debian's PyTorch is not
 # Quiet machines are within 5 points (docs/concepts/training-awareness.md). CI machines are busy.
 _POINTS = 0.10
 _SECONDS, _WINDOWS = 8.0, 3
-# Share of a window: programs then wait for CPUs as well as for data, and so does the sampler.
-_STARVED = 0.6
 
 
 @pytest.fixture
@@ -87,18 +86,9 @@ def assert_close(programs: Mapping[str, LoaderProgram], what: str) -> None:
             print(f"{what}, {uid}: sampled {seen:.1%}, by its own measurement {own:.1%}")
         print(f"somebody waited for a CPU for {starved:.0%} of the time")
         far = {uid for uid, (seen, own) in told.items() if abs(seen - own) > _POINTS}
-        if not (far and left and starved > _STARVED):
+        if not (far and left and starved > STARVED):
             break
     assert far == set()
-
-
-def waited_for_cpus() -> float:
-    """Return the seconds since boot in which some task waited for a CPU (PSI). 0.0 if the kernel does not report it."""
-    try:
-        text = Path("/proc/pressure/cpu").read_text()
-    except OSError:
-        return 0.0
-    return int(text.partition("total=")[2].split()[0]) / 1e6
 
 
 @needs_torch

@@ -19,12 +19,14 @@ from stoker_cli.dashboard.server.run import server_config
 from stoker_kube.serving.connections import ConnectionLimits
 from tests.support import silent_clients
 from tests.support.certificates import server_certificate
+from tests.support.cpu_speed import STARVED, waited_for_cpus
 from tests.support.ports import free_ports
 from tests.support.waiting import SECONDS
 from tests.unit.stoker_cli.dashboard.cluster_page import SharedPage
 
 ATTACKER, USER = "127.0.0.1", "127.0.0.2"
 CONNECTIONS = 600  # more than the server takes in all
+ROUNDS = 3  # a round on a machine without a free CPU is repeated
 FLOOD = pytest.mark.expected_logs("too many connections")
 HALF_REQUEST = "GET /sign-in HTTP/1.1\r\nHost: stoker.example\r\nX-Slow: "
 ENDLESS_BODY = "POST /sign-in HTTP/1.1\r\nHost: a\r\nOrigin: http://a\r\nContent-Length: 9\r\n\r\n"
@@ -99,16 +101,25 @@ async def test_another_client_gets_the_page_within_2_seconds(sent: str, tls: boo
         async with page.client(ATTACKER) as attacker:
             await page.sign_in(attacker)  # any token of the cluster will do
             await attacker.get("/")
-        took = list[float]()
         with attack(page, sent):
-            for _ in range(3):  # each on a new connection
-                async with page.client(USER) as user:
-                    began = time.monotonic()
-                    answer = await user.get("/sign-in")
-                    assert "Sign in to Stoker" in answer.text
-                    took.append(time.monotonic() - began)
+            for left in reversed(range(ROUNDS)):
+                before, since = waited_for_cpus(), time.monotonic()
+                took = [await seconds_to_page(page) for _ in range(3)]
+                starved = (waited_for_cpus() - before) / (time.monotonic() - since)
+                late = min(took) >= 2 or max(took) >= 5
+                if not (late and left and starved > STARVED):
+                    break
     assert min(took) < 2  # an attacker who holds the port delays all three by up to ten seconds
     assert max(took) < 5
+
+
+async def seconds_to_page(page: SlowClientPage) -> float:
+    """Return how long another client waits for the page on a new connection."""
+    async with page.client(USER) as user:
+        began = time.monotonic()
+        answer = await user.get("/sign-in")
+        assert "Sign in to Stoker" in answer.text
+        return time.monotonic() - began
 
 
 @FLOOD
