@@ -50,7 +50,7 @@ FROM debian:bookworm-slim
 # No ca-certificates: botocore trusts certifi's list, the API server's CA comes with the service account,
 # and a private store's CA comes with its Secret.
 RUN apt-get update \
- && PYTHONHASHSEED=0 apt-get install -y --no-install-recommends libfuse3-3 python3 \
+ && PYTHONHASHSEED=0 apt-get install -y --no-install-recommends e2fsprogs libfuse3-3 python3 \
  && apt-get clean \
  && rm -rf /var/lib/apt/lists/*
 # 65532: the number that distroless images made customary for "nonroot". The operator runs as this user, and so do

@@ -101,6 +101,7 @@ CSI_ATTRIBUTE_HINT_BATCH_SIZE = "hintBatchSize"
 CSI_ATTRIBUTE_HINT_GPUS = "hintGpus"
 CSI_ATTRIBUTE_HINT_JOB = "hintJob"
 CSI_ATTRIBUTE_SAMPLING = "sampling"  # as the annotation, with the pod's rank
+CSI_ATTRIBUTE_SCRATCH = "scratch"  # size of the volume's writable layer; absent: the volume is read-only
 CSI_POD_NAME = "csi.storage.k8s.io/pod.name"
 CSI_POD_NAMESPACE = "csi.storage.k8s.io/pod.namespace"
 CSI_POD_UID = "csi.storage.k8s.io/pod.uid"

@@ -192,6 +192,9 @@ class FakeMounts:
             self.read_only.add(target)
         self.dead.discard(target)
 
+    def bind_writable(self, source: Path, target: Path) -> None:
+        self.bind(source, target)
+
     def unmount_all(self, target: Path) -> int:
         self.dead.discard(target)
         return len(self.stacks.pop(target, []))

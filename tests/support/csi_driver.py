@@ -19,6 +19,7 @@ from stoker_sidecar.version.builder import ManifestBuilder
 from stoker_sidecar.version.manifest import ManifestInfo
 from stoker_sidecar.version.objects import ListedObject
 from stoker_sidecar.volumes.layers.overlays import Overlays
+from stoker_sidecar.volumes.layers.scratch.scratch_layers import ScratchLayers
 from stoker_sidecar.volumes.mount_sources import FuseServing, MountSources
 from stoker_sidecar.volumes.mount_table import MountTable
 from stoker_sidecar.volumes.mount_upkeep import MountUpkeep
@@ -28,6 +29,7 @@ from stoker_sidecar.volumes.publisher import Publisher
 from stoker_sidecar.volumes.report_volumes import ReportVolumes
 from stoker_sidecar.volumes.synchronization import Changes
 from stoker_sidecar.volumes.versions_on_disk import CacheFolders
+from stoker_sidecar.wire.config.disk_floor import NO_FLOOR
 from tests.fakes.volumes import UID, Clock, FakeKeeper, FakePlan, node_dataset
 from tests.support.layer_forms import best_form
 
@@ -116,7 +118,10 @@ async def running_driver(
     plan.add(node_dataset(version=info.digest))
     table = MountTable(folder / "state" / "mounts.json")
     overlays = Overlays(folder / "state" / "metadata", folder / "mnt", lambda: None, form=best_form())
-    sources = MountSources(keeper or FakeKeeper(), overlays, table, folder / "mnt", modes)
+    names = Overlays(folder / "state" / "names", folder / "mnt", lambda: None, form=best_form(), writable=True)
+    refused = "" if MountMode.OVERLAY in modes else "the kernel has no overlays"
+    scratch = ScratchLayers(folder / "mnt", names, [folder / "cache"], NO_FLOOR, refused)
+    sources = MountSources(keeper or FakeKeeper(), overlays, table, folder / "mnt", modes, scratch=scratch)
     mounted = MountedVolumes(table, sources, Mounter(target_mounts), CacheFolders([folder / "cache"]).find)
     publisher = Publisher(plan, mounted, clock=clock)
     driver = Driver("node-1", "1.2.3", folder / "kubelet")

@@ -103,6 +103,7 @@ def _volumes(settings: AgentSettings, plan: NodePlan, folders: CacheFolders) -> 
             mount_root=settings.mount_root,
             metadata_root=settings.state_dir / "metadata",
             keeper_socket=settings.run_dir / "keeper.sock",
+            cache_disks=tuple(Path(folder.path) for folder in settings.cache_root if not folder.memory),
             pods=settings.kubelet_dir / "pods",
         ),
         plan,

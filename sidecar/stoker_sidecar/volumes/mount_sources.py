@@ -3,7 +3,7 @@
 import asyncio
 import errno
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -12,9 +12,12 @@ from stoker_api.datasets.dataset import MountMode
 from stoker_sidecar.errors import KeeperUnavailable, MountError, VolumeCode, VolumeError
 from stoker_sidecar.version.layout import VersionPaths
 from stoker_sidecar.volumes.core.publish import (
+    Published,
     PublishRequest,
+    Refuse,
     VersionKey,
     VersionOnDisk,
+    Wait,
     in_user_namespace,
     layer_is_spent,
     needs_layer,
@@ -22,6 +25,7 @@ from stoker_sidecar.volumes.core.publish import (
     wanted_mode,
 )
 from stoker_sidecar.volumes.mount_table import MountTable
+from stoker_sidecar.volumes.mounter import in_thread
 from stoker_sidecar.volumes.synchronization import KeyedLocks
 from stoker_sidecar.volumes.user_namespaces import UserNamespaces
 
@@ -78,24 +82,51 @@ class OverlayMounts(Protocol):
         """Return versions with a FUSE or overlay mount that are neither in ``used`` nor visible to a pod."""
 
 
+class ScratchMounts(Protocol):
+    """The writable layers of volumes. All but ``obstacle`` and ``clear_drafts`` block and raise MountError."""
+
+    def obstacle(self, version: VersionKey, folder: Path, request: PublishRequest) -> Wait | Refuse | None:
+        """Return why a volume's layer cannot be mounted now. Start what it needs."""
+
+    def show(self, record: Published, paths: VersionPaths, fuse: Path) -> Path:
+        """Mount a volume's layer over a served FUSE mount, once. Return its path."""
+
+    def renew(self, target: Path) -> None:
+        """Let the kernel reopen files that arrived after their first open, so that reads go to the disk."""
+
+    def drop(self, target: Path) -> None:
+        """Remove a volume's layer with everything that was written. A missing one is no error."""
+
+    def clear(self, targets: Iterable[Path]) -> None:
+        """Remove the layers of killed agents: those of no volume at ``targets`` and visible to no pod."""
+
+    def collect(self, records: Iterable[Published]) -> None:
+        """Remove layers of names that no volume uses or waits for."""
+
+    async def clear_drafts(self) -> None:
+        """Delete unfinished layers of names."""
+
+
 class MountSource(NamedTuple):
     """A folder to bind, and its mount mode.
 
     ``root`` is the fetcher's folder above it; None for one of the agent's folders. ``scratch``: see ``Mounts.bind``.
+    ``writable`` means that the folder is a volume's own writable layer.
     """
 
     mode: MountMode
     folder: Path
     root: Path | None = None
     scratch: Path | None = None
+    writable: bool = False
 
 
 class MountSources:
     """The folders that volumes of a version can show: its tree, its FUSE mount, its overlay.
 
-    ``modes`` are the node's mount modes. ``user_namespaces`` knows the pods whose mounts cannot be overlays. Hold a
-    version's lock (``hold``) while a source is opened and recorded, or released, so that the last user's release and a
-    new user's opening do not overlap.
+    ``modes`` are the node's mount modes. ``user_namespaces`` knows the pods whose mounts cannot be overlays.
+    ``scratch`` has the writable layers of volumes; None: no volume may have one. Hold a version's lock (``hold``) while
+    a source is opened and recorded, or released, so that a release by the last user and an open do not overlap.
     """
 
     def __init__(
@@ -106,7 +137,9 @@ class MountSources:
         mount_root: Path,
         modes: Collection[MountMode],
         user_namespaces: UserNamespaces | None = None,
+        scratch: ScratchMounts | None = None,
     ) -> None:
+        self._scratch = scratch
         self._user_namespaces = user_namespaces or UserNamespaces()
         self._unlayered: set[Path] = set()  # cache folders that the kernel refuses to show through an overlay
         self._keeper = keeper
@@ -122,6 +155,8 @@ class MountSources:
 
     def best(self, version: VersionKey, on_disk: VersionOnDisk, request: PublishRequest) -> MountMode:
         """Return the best mode for a volume of the version now."""
+        if request.scratch_bytes:
+            return MountMode.OVERLAY
         mode = wanted_mode(on_disk, self._modes, layer_ready=self._overlays.is_ready(version))
         if self._user_namespaces.has(request):
             return in_user_namespace(mode, request)
@@ -162,11 +197,41 @@ class MountSources:
                 self._overlays.distrust(version, error.message)
         return MountSource(MountMode.FUSE, fuse)
 
+    def obstacle(self, version: VersionKey, on_disk: VersionOnDisk, request: PublishRequest) -> Wait | Refuse | None:
+        """Return why a volume cannot be mounted now, although its version is here."""
+        if not request.scratch_bytes:
+            return None
+        if self._scratch is None:
+            return Refuse(VolumeCode.INVALID_ARGUMENT, "this machine has no scratch layers")
+        return self._scratch.obstacle(version, on_disk.folder, request)
+
+    async def open_scratch(self, record: Published, folder: Path) -> MountSource:
+        """Start the version's FUSE server, and make the volume's writable layer over it. Raises VolumeError."""
+        assert self._scratch is not None
+        paths, version = VersionPaths(folder), (record.uid, record.version)
+        match self._scratch.obstacle(version, folder, record.request):  # such as after a reboot
+            case Wait(reason):
+                raise VolumeError(VolumeCode.UNAVAILABLE, reason)
+            case Refuse(code, reason):
+                raise VolumeError(code, reason)
+        fuse = await self._serve(version, paths)
+        shown = await in_thread(self._scratch.show, record, paths, fuse)
+        return MountSource(MountMode.OVERLAY, shown, writable=True)
+
+    async def drop_scratch(self, target: Path) -> None:
+        """Remove the writable layer of the volume at ``target``. A missing one is no error. Raises VolumeError."""
+        if self._scratch is not None:
+            await in_thread(self._scratch.drop, target)
+
     async def renew(self, version: VersionKey) -> None:
-        """Renew the version's overlay, if a volume has one: see ``OverlayRenewal``. Raises MountError."""
+        """Renew the version's overlays that volumes have: see ``OverlayRenewal``. Raises MountError."""
         async with self.hold(version):
-            if any(record.overlay for record in users(self._table.all(), version)):
+            records = users(self._table.all(), version)
+            if any(record.overlay for record in records):
                 await asyncio.to_thread(self._overlays.renew, version)
+            for record in records:
+                if record.request.scratch_bytes and self._scratch is not None:
+                    await asyncio.to_thread(self._scratch.renew, record.request.target)
 
     async def release_unused(self, version: VersionKey) -> None:
         """Release the sources that no volume of the table needs."""
@@ -179,6 +244,10 @@ class MountSources:
     async def clear_leftovers(self) -> None:
         """Release the remains of a killed agent: unused FUSE servers and overlays, unfinished layers."""
         await self._overlays.clear_drafts()
+        if self._scratch is not None:
+            await self._scratch.clear_drafts()
+            volumes = [record.request.target for record in self._table.all() if record.request.scratch_bytes]
+            await asyncio.to_thread(self._scratch.clear, volumes)
         used = frozenset((record.uid, record.version) for record in self._table.all() if record.fuse)
         for version in await asyncio.to_thread(self._overlays.leftovers, used):
             async with self.hold(version):
@@ -193,6 +262,11 @@ class MountSources:
         async with self.hold(version):
             if layer_is_spent(self._table.all(), version, on_disk):
                 self._overlays.drop(version)
+
+    def drop_spent_names(self) -> None:
+        """Remove the layers of names below writable layers that no volume uses or waits for."""
+        if self._scratch is not None:
+            self._scratch.collect(self._table.all())
 
     async def _serve(self, version: VersionKey, paths: VersionPaths) -> Path:
         uid, digest = version

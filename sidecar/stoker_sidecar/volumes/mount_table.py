@@ -158,14 +158,18 @@ def _to_wire(record: Published) -> dict[str, Any]:
     hints = hint_attributes(asked.hints)
     if asked.user_namespace:  # among the hints, because older releases refuse a row with an unknown field
         hints[names.CSI_ATTRIBUTE_USER_NAMESPACE] = "true"
+    if asked.scratch_bytes:
+        hints[names.CSI_ATTRIBUTE_SCRATCH] = str(asked.scratch_bytes)
     request = vars(asked) | {"target": str(asked.target), "hints": hints}
-    del request["user_namespace"]
+    del request["user_namespace"], request["scratch_bytes"]
     return vars(record) | {"request": request, "folder": str(record.folder), "mode": record.mode.value}
 
 
 def _from_wire(row: Mapping[str, Any]) -> Published:
     asked = {**row["request"]}
     hints = asked.get("hints")
-    mapped = isinstance(hints, dict) and hints.get(names.CSI_ATTRIBUTE_USER_NAMESPACE) == "true"
-    request = {**asked, "hints": read_hints(hints), "user_namespace": mapped}
+    kept = hints if isinstance(hints, dict) else {}
+    mapped = kept.get(names.CSI_ATTRIBUTE_USER_NAMESPACE) == "true"
+    scratch = int(kept.get(names.CSI_ATTRIBUTE_SCRATCH, 0))
+    request = {**asked, "hints": read_hints(hints), "user_namespace": mapped, "scratch_bytes": scratch}
     return _PUBLISHED.validate_python({**row, "request": request})

@@ -79,6 +79,7 @@ class MountUpkeep:
         """Remove metadata layers without further use."""
         if self._bindings.unknown:
             return
+        self._sources.drop_spent_names()
         for version in await self._sources.built():
             await self._sources.drop_spent_layer(version, await self._bindings.find(*version))
 

@@ -13,13 +13,15 @@ from stoker_sidecar.volumes.core.publish import (
     Bind,
     Published,
     PublishRequest,
+    Refuse,
     VersionKey,
     VersionOnDisk,
+    Wait,
     alone,
     claiming,
     published,
 )
-from stoker_sidecar.volumes.mount_sources import MountSources
+from stoker_sidecar.volumes.mount_sources import MountSource, MountSources
 from stoker_sidecar.volumes.mount_table import MountTable, UnknownMounts
 from stoker_sidecar.volumes.mounter import Mounter, in_thread
 from stoker_sidecar.volumes.synchronization import KeyedLocks, Uninterrupted
@@ -76,6 +78,10 @@ class VolumeBindings:
             log.warning("version %s of dataset %s: %s; the fetcher fetches it again", digest, uid, error)
             return None
 
+    def obstacle(self, request: PublishRequest, choice: Bind) -> Wait | Refuse | None:
+        """Return why a volume cannot be mounted now, although its version is here."""
+        return self._sources.obstacle((choice.uid, choice.version), choice.on_disk, request)
+
     async def remember(self, record: Published) -> None:
         """Store a volume's record durably. Raises VolumeError."""
         async with self._writing:
@@ -108,11 +114,20 @@ class VolumeBindings:
             await self.remember(record)
             self.opening.add(version)
             try:
-                source = await self._sources.open(version, folder, mode, bind_is_safe=record.request.ephemeral)
+                source = await self._open(record, folder, mode)
             finally:
                 self.opening.discard(version)
-            await self.mounter.bind(source.folder, record.request.target, source.root, source.scratch)
+            if source.writable:
+                await self.mounter.bind_writable(source.folder, record.request.target)
+            else:
+                await self.mounter.bind(source.folder, record.request.target, source.root, source.scratch)
             await self.remember(replace(record, folder=folder, mode=source.mode))
+
+    async def _open(self, record: Published, folder: Path, mode: MountMode) -> MountSource:
+        if record.request.scratch_bytes:
+            return await self._sources.open_scratch(record, folder)
+        version = (record.uid, record.version)
+        return await self._sources.open(version, folder, mode, bind_is_safe=record.request.ephemeral)
 
     async def bind_new(self, request: PublishRequest, choice: Bind) -> None:
         """Bind a volume at a target without a record. On error, leave nothing behind. Raises VolumeError."""
@@ -153,6 +168,7 @@ class VolumeBindings:
     async def remove(self, target: Path) -> None:
         """Unmount every layer, remove the folder and the record, and release unused sources. Raises VolumeError."""
         await self.mounter.remove(target)
+        await self._sources.drop_scratch(target)
         self.unknown.gone(target)
         record = self.table.get(target)
         if record is None:
@@ -237,6 +253,10 @@ class MountedVolumes:
     async def find(self, uid: str, digest: str) -> VersionOnDisk | None:
         """Look up a version on the cache disk. A damaged one counts as missing."""
         return await self.bindings.find(uid, digest)
+
+    def obstacle(self, request: PublishRequest, choice: Bind) -> Wait | Refuse | None:
+        """Return why a volume cannot be mounted now, although its version is here."""
+        return self.bindings.obstacle(request, choice)
 
     async def mount(self, request: PublishRequest, choice: Bind, is_wanted: Callable[[], bool]) -> None:
         """Mount the volume, unless another call does it first.

@@ -27,6 +27,9 @@ class Mounts(Protocol):
         writable.
         """
 
+    def bind_writable(self, source: Path, target: Path) -> None:
+        """Mount the folder ``source`` at ``target``, on top of existing mounts. Writes depend on its file system."""
+
     def unmount_all(self, target: Path) -> int:
         """Lazily unmount every layer of ``target``. Return their number."""
 
@@ -59,6 +62,10 @@ class Mounter:
         ``root`` and ``scratch``: see ``Mounts.bind``.
         """
         await in_thread(self._bind, folder, target, root, scratch)
+
+    async def bind_writable(self, folder: Path, target: Path) -> None:
+        """Mount ``folder`` at ``target``, over existing mounts. Raises VolumeError."""
+        await in_thread(self._bind_writable, folder, target)
 
     async def unmount(self, target: Path) -> None:
         """Unmount every layer of ``target``; its folder stays. Raises VolumeError."""
@@ -105,10 +112,17 @@ class Mounter:
         return not self._mounts.layers(target) and not os.path.lexists(target)
 
     def _bind(self, folder: Path, target: Path, root: Path | None, scratch: Path | None) -> None:
+        self._make_target(target)
+        self._mounts.bind(folder, target, root, scratch)
+
+    def _bind_writable(self, folder: Path, target: Path) -> None:
+        self._make_target(target)
+        self._mounts.bind_writable(folder, target)
+
+    def _make_target(self, target: Path) -> None:
         if not self._mounts.layers(target):
             # The kubelet creates only the parent, with mode 0750.
             target.mkdir(mode=0o750, parents=True, exist_ok=True)
-        self._mounts.bind(folder, target, root, scratch)
 
 
 async def in_thread(call: Callable[..., _R], *args: object) -> _R:

@@ -16,6 +16,7 @@ from stoker_sidecar.volumes.layers.metadata_layer import LayerForm
 from stoker_sidecar.volumes.layers.overlay_renewal import OverlayRenewal, warm_bytes
 from stoker_sidecar.volumes.layers.overlay_support import find_form, modes_of
 from stoker_sidecar.volumes.layers.overlays import Overlays
+from stoker_sidecar.volumes.layers.scratch.scratch_layers import ScratchLayers
 from stoker_sidecar.volumes.mount_recovery import recover
 from stoker_sidecar.volumes.mount_sources import MountSources
 from stoker_sidecar.volumes.mount_table import MountTable
@@ -44,6 +45,7 @@ class VolumePaths:
     mount_root: Path  # folder of the FUSE and overlay mounts
     metadata_root: Path  # folder of the overlays' metadata layers, owned by root: one inode for each file
     keeper_socket: Path
+    cache_disks: tuple[Path, ...] = ()  # cache folders on disks, where scratch layers lie
     pods: Path | None = None  # folder of the kubelet's pods, for rebuilding rows; None without a kubelet
 
 
@@ -156,10 +158,11 @@ def node_volumes(
     table = MountTable(paths.mount_table)
     unknown = recover(table, folders, paths.pods, paths.mount_root) if paths.pods is not None else None
     overlays = Overlays(paths.metadata_root, paths.mount_root, changes.mark, floor=floor.for_metadata(), form=form)
+    scratch = _scratch(paths, changes, floor, form, why)
     user_namespaces = UserNamespaces(paths.pods)
     user_namespaces.look(record.request for record in table.all())
     keeper = KeeperClient(paths.keeper_socket)
-    sources = MountSources(keeper, overlays, table, paths.mount_root, modes, user_namespaces)
+    sources = MountSources(keeper, overlays, table, paths.mount_root, modes, user_namespaces, scratch)
     mounter = Mounter(target_mounts, keep_targets=keep_targets)
     mounted = MountedVolumes(table, sources, mounter, folders.find, changes.mark, unknown)
     upkeep = MountUpkeep(mounted.bindings, sources)
@@ -181,3 +184,9 @@ def node_volumes(
         UnmountWatch(mounted, paths.mount_root) if paths.pods is not None else None,
         changes,
     )
+
+
+def _scratch(paths: VolumePaths, changes: Changes, floor: DiskFloor, form: LayerForm, why: str) -> ScratchLayers:
+    root = paths.metadata_root.with_name(paths.metadata_root.name + "-writable")
+    names = Overlays(root, paths.mount_root, changes.mark, floor=floor.for_metadata(), form=form, writable=True)
+    return ScratchLayers(paths.mount_root, names, paths.cache_disks, floor, why)

@@ -217,4 +217,6 @@ class Publisher:
             self._on_change()
         kept = version is not None and self._plan.keeps(*version)
         on_disk = await self._volumes.find(*version) if version is not None and kept else None
-        return decide(request, dataset, self._plan.status_of(dataset.uid) if dataset else None, on_disk, kept=kept)
+        status = self._plan.status_of(dataset.uid) if dataset else None
+        decision = decide(request, dataset, status, on_disk, kept=kept)
+        return (self._volumes.obstacle(request, decision) if isinstance(decision, Bind) else None) or decision

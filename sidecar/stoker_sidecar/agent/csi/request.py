@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from stoker_api import names
 from stoker_api.jobs.pod_hints import read_hints
 from stoker_api.jobs.sampling import MOST_CHARACTERS, read_sampling
+from stoker_api.jobs.scratch import parse_scratch
 from stoker_api.meta import DNS_LABEL_PATTERN, DNS_SUBDOMAIN_PATTERN, shortened
 from stoker_sidecar.agent.csi.pb import csi_pb2
 from stoker_sidecar.errors import VolumeCode, VolumeError
@@ -101,7 +102,8 @@ def parse_publish(request: csi_pb2.NodePublishVolumeRequest, kubelet_dir: Path) 
     target = _target(request.target_path, kubelet_dir)
     context = _bounded(request.volume_context)
     ephemeral = context.get(names.CSI_EPHEMERAL) == "true"
-    _check_capability(request, ephemeral)
+    scratch_bytes = _scratch(context, ephemeral)
+    _check_capability(request, ephemeral, writable=bool(scratch_bytes))
     pod_namespace = _pod_namespace(context)
     return PublishRequest(
         volume_id=volume_id,
@@ -116,6 +118,7 @@ def parse_publish(request: csi_pb2.NodePublishVolumeRequest, kubelet_dir: Path) 
         hints=read_hints(context),
         sampling=read_sampling(context),
         user_namespace=context.get(names.CSI_ATTRIBUTE_USER_NAMESPACE) == "true",
+        scratch_bytes=scratch_bytes,
     )
 
 
@@ -142,13 +145,31 @@ def parse_report(request: csi_pb2.NodePublishVolumeRequest, kubelet_dir: Path) -
     )
 
 
-def _check_capability(request: csi_pb2.NodePublishVolumeRequest, ephemeral: bool) -> None:
+def _scratch(context: Mapping[str, str], ephemeral: bool) -> int:
+    """Return the size of the volume's writable layer; 0 without one."""
+    text = context.get(names.CSI_ATTRIBUTE_SCRATCH, "")
+    if not text:
+        return 0
+    if not ephemeral:
+        raise _invalid("a claim's volume cannot have scratch, which belongs to one pod: use an inline volume")
+    try:
+        return parse_scratch(text)
+    except ValueError as error:
+        raise _invalid(f"volumeAttributes.{error}") from error
+
+
+def _check_capability(request: csi_pb2.NodePublishVolumeRequest, ephemeral: bool, *, writable: bool = False) -> None:
     if not request.HasField("volume_capability"):
         raise _invalid("the request has no volume_capability: the CSI specification requires it")
     capability = request.volume_capability
     if capability.WhichOneof("access_type") != "mount":
         raise _invalid("a dataset is a file system and cannot be a block device: set volumeMode: Filesystem")
     mode = capability.access_mode.mode
+    if writable:
+        if request.readonly:
+            raise _invalid("the volume has scratch and is read-only: remove csi.readOnly from the pod's volume")
+        if mode in _SINGLE_NODE_WRITER_MODES:
+            return
     if ephemeral and not request.readonly:
         raise _invalid(
             "the inline volume is not read-only, and newer container runtimes may make it writable in a container: "

@@ -29,7 +29,8 @@ _AT_FDCWD = -100
 _AT_EMPTY_PATH = 0x1000
 _OPEN_TREE_CLONE = 0x1
 _MOVE_MOUNT_F_EMPTY_PATH = 0x4
-_READ_ONLY = 0x1 | 0x2 | 0x4  # MOUNT_ATTR_RDONLY | NOSUID | NODEV
+_WRITABLE = 0x2 | 0x4  # MOUNT_ATTR_NOSUID | NODEV
+_READ_ONLY = 0x1 | _WRITABLE  # MOUNT_ATTR_RDONLY
 
 _ADVICE = {
     errno.EPERM: "the sidecar's container needs privileged: true",
@@ -94,6 +95,13 @@ def bind_read_only(source: str, target: str, root: Path | None = None) -> None:
             mount("", target, "", MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV)
 
 
+def bind_writable(source: str, target: str) -> None:
+    """Mount the folder ``source`` at ``target``: no setuid, no devices. Raises MountError. Needs Linux 5.12."""
+    what = f"showing {source} at {target}"
+    with opened(Path(source), Path(source), what) as folder:
+        attach(_clone(folder, what, _WRITABLE), target, what)
+
+
 @contextmanager
 def opened(source: Path, root: Path, what: str) -> Iterator[int]:
     """Open the folder ``source``, which is ``root`` or lies beneath it. Links below it are not followed.
@@ -113,10 +121,14 @@ def clone_read_only(source: int, what: str) -> int:
 
     Return its descriptor. Raises MountError, whose sentence starts with ``what``.
     """
+    return _clone(source, what, _READ_ONLY)
+
+
+def _clone(source: int, what: str, flags: int) -> int:
     with _mount_errors(what, advice=False):
         tree = libc.system_call(_SYS_OPEN_TREE, source, b"", _AT_EMPTY_PATH | _OPEN_TREE_CLONE | os.O_CLOEXEC)
         try:
-            attributes = _MountAttributes(attr_set=_READ_ONLY, propagation=_MS_PRIVATE)
+            attributes = _MountAttributes(attr_set=flags, propagation=_MS_PRIVATE)
             size = ctypes.sizeof(attributes)
             libc.system_call(_SYS_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH, ctypes.byref(attributes), size)
         except OSError:

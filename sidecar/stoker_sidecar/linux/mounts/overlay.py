@@ -16,7 +16,7 @@ from stoker_sidecar.linux.mounts.mountinfo import Mount
 
 FS_TYPE = "overlay"
 SUFFIX = ".overlay"  # of mount points, next to the FUSE mount of the same version
-_IMAGE_TYPE = "erofs"
+IMAGE_TYPE = "erofs"
 _FLAGS = MS_RDONLY | MS_NOSUID | MS_NODEV
 _NAME = "stoker"
 _SEPARATOR = ";"
@@ -42,7 +42,7 @@ def mount(layers: OverlayLayers, mountpoint: Path) -> None:
     Another mount there is unmounted first, because it has lost a layer. Pods keep their open files.
     """
     try:
-        source = _source(layers)
+        source = source_of(layers)
         if any(is_ours(row) and row.source == source for row in _rows(mountpoint)[-1:]):
             return
         unmount(mountpoint)
@@ -100,20 +100,20 @@ def _with_names_at(mountpoint: Path, layers: OverlayLayers) -> OverlayLayers:
     """
     if not layers.metadata.is_file():
         return layers
-    mount_calls.mount(str(layers.metadata), str(mountpoint), _IMAGE_TYPE, _FLAGS)
+    mount_calls.mount(str(layers.metadata), str(mountpoint), IMAGE_TYPE, _FLAGS)
     return replace(layers, metadata=mountpoint)
 
 
 def _mount(layers: OverlayLayers, source: str, mountpoint: Path) -> None:
-    with _as_options(layers) as lowerdir:
+    with lower_layers(layers) as lowerdir:
         # xino: one device number for the whole tree; otherwise tools that stay on one file system would skip every
         # file.
         options = f"metacopy=on,redirect_dir=follow,xino=on,lowerdir={lowerdir}"
         mount_calls.mount(source, str(mountpoint), FS_TYPE, _FLAGS, options)
 
 
-def _source(layers: OverlayLayers) -> str:
-    """Return the mount's source, which identifies an overlay: the FUSE device, and both folders."""
+def source_of(layers: OverlayLayers) -> str:
+    """Return the mount's source, which identifies an overlay: the FUSE device, and both folders. Raises OSError."""
     fuse = layers.fuse.stat().st_dev
     words = [_NAME, f"{os.major(fuse)}:{os.minor(fuse)}"]
     for folder in (layers.tree, layers.metadata):
@@ -123,8 +123,11 @@ def _source(layers: OverlayLayers) -> str:
 
 
 @contextmanager
-def _as_options(layers: OverlayLayers) -> Iterator[str]:
-    """Return the layers as descriptors: their paths may contain option separators, or be too long."""
+def lower_layers(layers: OverlayLayers) -> Iterator[str]:
+    """Return the option lowerdir with descriptors: paths may contain option separators, or be too long.
+
+    Raises MountError.
+    """
     with ExitStack() as stack:
         names = []
         for folder, root in ((layers.metadata, None), (layers.tree, layers.root), (layers.fuse, None)):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from stoker_sidecar.errors import MountError
 from stoker_sidecar.linux.mounts import fuse_device as device
-from stoker_sidecar.linux.mounts import mountinfo, overlay, pod_mounts
+from stoker_sidecar.linux.mounts import mount_calls, mountinfo, overlay, pod_mounts
 from stoker_sidecar.linux.mounts.mount_calls import (
     MS_NODEV,
     MS_NOSUID,
@@ -41,6 +41,15 @@ def bind(source: Path, target: Path, root: Path | None = None, scratch: Path | N
         _bind_through_overlay(source, target, root or source, scratch)
     elif not _shows(source, target):
         bind_read_only(str(source), str(target), root)
+
+
+def bind_writable(source: Path, target: Path) -> None:
+    """Mount the folder ``source`` of root at ``target``, over existing mounts. No setuid, no devices.
+
+    It has no effect if the top layer at ``target`` is that folder already. Raises MountError.
+    """
+    if not _shows(source, target):
+        mount_calls.bind_writable(str(source), str(target))
 
 
 def _bind_through_overlay(source: Path, target: Path, root: Path, scratch: Path) -> None:

@@ -44,11 +44,15 @@ class PublishedMount:
 
     def __init__(self, spec: MountSpec, run: RunPaths, plan: NodePlan) -> None:
         home = HomePaths(spec.home)
-        paths = VolumePaths(home.mount_table, home.mounts, home.metadata, run.keeper_socket)
+        paths = VolumePaths(home.mount_table, home.mounts, home.metadata, run.keeper_socket, (home.cache,))
         self._volumes = node_volumes(
             paths, plan, CacheFolders([home.cache]), plan.changes, keep_targets=True, floor=FLOOR
         )
-        self._request = PublishRequest(UID, spec.folder, NAMESPACE, spec.source.uri, NAMESPACE, "", "", ephemeral=False)
+        self._request = PublishRequest(
+            *(UID, spec.folder, NAMESPACE, spec.source.uri, NAMESPACE, "", ""),
+            ephemeral=False,
+            scratch_bytes=spec.scratch_bytes,
+        )
 
     @property
     def mode(self) -> MountMode | None:

@@ -62,6 +62,8 @@ def mount(options: MountOptions, environment: Mapping[str, str]) -> int:
     check_machine(uid)
     if options.allow_other and uid != 0:
         check_others()
+    if options.scratch_bytes and uid != 0:
+        raise MountRefused("--scratch needs root, which alone can mount a writable layer: use sudo, or leave it out")
     mounted.clear_leftovers(options.runs)
     check_folder(folder, options.cache, uid)
     home = home_paths(options.cache, options.source)
@@ -113,6 +115,7 @@ def spec_of(options: MountOptions, home: HomePaths, folder: Path) -> MountSpec:
         pages=options.pages,
         cpus=options.cpus,
         last_files=options.last_files,
+        scratch_bytes=options.scratch_bytes,
     )
 
 
@@ -169,7 +172,8 @@ def wait_for_mount(
     """
     began = time.monotonic()
     known_by = float("inf")
-    swapped_by = 0.0 if os.geteuid() != 0 else float("inf")  # a user's mount stays on FUSE
+    # A user's mount stays on FUSE, and one with scratch on its overlay.
+    swapped_by = 0.0 if os.geteuid() != 0 or options.scratch_bytes else float("inf")
     while True:
         report, now = read_report(session.run.report), time.monotonic()
         _refuse(report, options, session.home)

@@ -30,6 +30,7 @@ class MountSpec(Model):
     reads it. ``sampling``: in which order it is read, as JSON; empty: not known. ``memory_names``, ``memory_bytes``:
     keep names, and so many bytes of contents, in memory.
     ``pages``: bring what was fetched into memory once. ``cpus``: of what fetches; a list, Auto or All.
+    ``scratch_bytes``: size of a writable layer over the files; 0: read-only.
     ``last_files``: fetch these unasked where little is missing.
     ``listing_id``: list the source anew under this name, unless that was done; empty: mount ``version``, which is here.
     """
@@ -54,6 +55,7 @@ class MountSpec(Model):
     pages: bool = False
     cpus: str = "Auto"
     last_files: bool = True
+    scratch_bytes: int = 0
 
     @property
     def pod(self) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from stoker_api.jobs.scratch import parse_scratch
 from stoker_api.meta import parse_quantity
 from stoker_sidecar.linux.cpu_sets import format_cpus, parse_cpus, usable_cpus
 from stoker_sidecar.local.mounts.mount_paths import default_cache
@@ -37,6 +38,13 @@ def _quantity(text: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def _scratch(text: str) -> int:
+    try:
+        return parse_scratch(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def _cpus(text: str) -> str:
     if text in ("Auto", "All"):
         return text
@@ -60,6 +68,7 @@ _REGION = "region of the bucket [AWS_REGION, AWS_DEFAULT_REGION] (%(default)s)"
 _QUOTA = "maximum size of the cache, such as 200Gi; other files are read from the source"
 _CPUS = "CPUs for fetching, such as 0-3,8; All; Auto: near the disk of --cache (%(default)s)"
 _ALLOW_OTHER = "allow access by all users, as mounts of root do; see user_allow_other in /etc/fuse.conf"
+_SCRATCH = "make the folder writable, in a private layer of SIZE such as 20Gi that ends with the mount (root only)"
 _PLUGINS = "use this installed framework plug-in (stoker tuning plugins) and its rules; repeatable"
 _OBSERVE = "observe the reads of programs, for stoker top --mount DIR and for rules"
 _SAMPLING = (
@@ -92,6 +101,7 @@ _BEFORE_TUNING = (
     _switch("--no-refresh", text="use the cached listing of the source, if there is one"),
     _flag("--version", text="mount this version, which must be in the cache", default="", metavar="DIGEST"),
     _switch("--allow-other", text=_ALLOW_OTHER),
+    _flag("--scratch", text=_SCRATCH, type=_scratch, default=0, metavar="SIZE"),
 )
 _RULES = (  # at most one of them
     _flag("--tuning", text="tuning rules; reloaded when FILE changes", type=Path, metavar="FILE"),

@@ -68,6 +68,7 @@ class MountOptions:
     pages: bool
     cpus: str
     last_files: bool
+    scratch_bytes: int
 
 
 @dataclass(frozen=True)
@@ -195,6 +196,7 @@ def _mount_options(options: argparse.Namespace) -> MountOptions:
         pages=options.pages,
         cpus=options.cpus,
         last_files=not options.no_last_files,
+        scratch_bytes=options.scratch,
     )
 
 

@@ -27,6 +27,7 @@ class PublishRequest:
     digest in the volume; empty: the plan's current one. ``ephemeral`` means an inline volume, which containers mount
     read-only. ``hints`` are what the pod's spec shows of its training. ``sampling`` is its reading order, as
     stoker_api.jobs.sampling writes it; empty: unknown. ``user_namespace`` means that the pod has ``hostUsers: false``.
+    ``scratch_bytes`` is the size of the volume's writable layer; 0: the volume is read-only.
     """
 
     volume_id: str
@@ -41,6 +42,7 @@ class PublishRequest:
     hints: PodHints = NO_HINTS  # absent in the state of agents before hints
     sampling: str = ""  # absent in the state of agents before known orders
     user_namespace: bool = False
+    scratch_bytes: int = 0
 
     @property
     def name(self) -> str:
@@ -201,8 +203,13 @@ def published(request: PublishRequest, choice: Bind, mode: MountMode) -> Publish
         bytes=here.bytes,
         mode=mode,
         fuse=mode is not MountMode.NATIVE,
-        overlay=mode is MountMode.OVERLAY,
+        overlay=_shares_overlay(request, mode),
     )
+
+
+def _shares_overlay(request: PublishRequest, mode: MountMode) -> bool:
+    """Return True if a volume in ``mode`` uses the version's overlay. One with scratch has its own."""
+    return mode is MountMode.OVERLAY and not request.scratch_bytes
 
 
 def pending_row(request: PublishRequest) -> NodeMount:
@@ -278,15 +285,15 @@ def is_settled(record: Published, on_disk: VersionOnDisk, wanted: MountMode) -> 
     """Return True if a volume has the wanted mount of the version's current folder.
 
     A native mount is not settled if its version is damaged or has moved to another cache folder. A mount that can still
-    read everything is then bound over it.
+    read everything is then bound over it. A volume with scratch keeps its first mount, which can read everything.
     """
-    return record.mode is wanted and record.folder == on_disk.folder
+    return bool(record.request.scratch_bytes) or (record.mode is wanted and record.folder == on_disk.folder)
 
 
 def claiming(record: Published, mode: MountMode) -> Published:
     """Return the record before such a layer is added. It needs the layer's servers and those of the layers below."""
     below = mode is not MountMode.NATIVE
-    return replace(record, fuse=record.fuse or below, overlay=record.overlay or mode is MountMode.OVERLAY)
+    return replace(record, fuse=record.fuse or below, overlay=record.overlay or _shares_overlay(record.request, mode))
 
 
 def alone(record: Published, on_disk: VersionOnDisk, mode: MountMode) -> Published:
@@ -296,7 +303,7 @@ def alone(record: Published, on_disk: VersionOnDisk, mode: MountMode) -> Publish
         folder=on_disk.folder,
         mode=mode,
         fuse=mode is not MountMode.NATIVE,
-        overlay=mode is MountMode.OVERLAY,
+        overlay=_shares_overlay(record.request, mode),
     )
 
 

@@ -4,12 +4,21 @@ import os
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from stoker_sidecar.version.manifest import Entry
 
-DIR_MODE = 0o755
-FILE_MODE = 0o444
+
+class Modes(NamedTuple):
+    """The permissions of all entries of a layer."""
+
+    folder: int
+    file: int
+
+
+READ_ONLY = Modes(0o755, 0o444)
+# Below the upper layer of one pod, which only this pod's users reach. They may all write.
+WRITABLE = Modes(0o777, 0o666)
 METACOPY = b"trusted.overlay.metacopy"
 REDIRECT = b"trusted.overlay.redirect"
 
@@ -20,8 +29,9 @@ class FolderDraft:
     Each open folder has a descriptor, so that names stay short and no path is too long. All methods raise OSError.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, modes: Modes = READ_ONLY) -> None:
         self._path = path
+        self._modes = modes
         self._open: list[tuple[int, Entry]] = []
 
     def __enter__(self) -> Self:
@@ -45,7 +55,7 @@ class FolderDraft:
 
     def place(self, path: bytes, entry: Entry) -> None:
         """Create a placeholder in the open folder."""
-        fd = os.open(entry.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE, dir_fd=self._open[-1][0])
+        fd = os.open(entry.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, self._modes.file, dir_fd=self._open[-1][0])
         try:
             os.ftruncate(fd, entry.size)
             for name, value in placeholder_attributes(path, entry):
@@ -60,7 +70,7 @@ class FolderDraft:
         """Finish the open folder. Mode and times come last, because creating children changes them."""
         folder, entry = self._open.pop()
         try:
-            os.fchmod(folder, DIR_MODE)
+            os.fchmod(folder, self._modes.folder)
             os.utime(folder, ns=(entry.mtime_ns, entry.mtime_ns))
         finally:
             os.close(folder)

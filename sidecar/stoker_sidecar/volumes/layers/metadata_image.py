@@ -12,7 +12,7 @@ from stoker_sidecar.errors import ManifestInvalid, MountError
 from stoker_sidecar.version.manifest import Entry
 from stoker_sidecar.volumes.core import erofs_image
 from stoker_sidecar.volumes.core.erofs_image import BLOCK, EntryKind, FolderBlocks
-from stoker_sidecar.volumes.layers.metadata_folder import DIR_MODE, FILE_MODE, placeholder_attributes
+from stoker_sidecar.volumes.layers.metadata_folder import READ_ONLY, Modes, placeholder_attributes
 
 _BUFFER = 256 * 1024
 # Buffered bytes of folder blocks, which are written together. Each write ends the current block of inodes.
@@ -32,12 +32,13 @@ class ImageDraft:
     """An EROFS image under construction, and a context manager. Enter the root first and leave it last.
 
     Inodes are written in canonical order. The inode of a folder is written once its entries are known, which follow its
-    content. ``most`` is the maximum size in bytes. Methods raise OSError, ManifestInvalid for values that the format
-    cannot hold, and MountError if the image becomes too large.
+    content. ``most`` is the maximum size in bytes. ``modes`` are those of all entries. Methods raise OSError,
+    ManifestInvalid for values that the format cannot hold, and MountError if the image becomes too large.
     """
 
-    def __init__(self, path: Path, most: int) -> None:
+    def __init__(self, path: Path, most: int, modes: Modes = READ_ONLY) -> None:
         self._most = most
+        self._modes = modes
         self._inodes = 0
         self._at = 0
         self._open: list[_OpenFolder] = []
@@ -80,7 +81,7 @@ class ImageDraft:
         try:
             rows = [erofs_image.attribute(name, value) for name, value in placeholder_attributes(path, entry)]
             attributes = b"".join((self._common, *rows))
-            self._write(erofs_image.file_inode(entry.ino, entry.size, entry.mtime_ns, FILE_MODE, attributes))
+            self._write(erofs_image.file_inode(entry.ino, entry.size, entry.mtime_ns, self._modes.file, attributes))
         except ValueError as error:
             raise ManifestInvalid(f"{error}, of the file {path[:200]!r}") from error
         self._inodes += 1
@@ -119,7 +120,9 @@ class ImageDraft:
 
     def _inode_of(self, folder: _OpenFolder, place: tuple[int, int]) -> bytes:
         entry = folder.entry
-        return erofs_image.folder_inode(entry.ino, place, entry.mtime_ns, DIR_MODE, folder.folders, self._common)
+        return erofs_image.folder_inode(
+            entry.ino, place, entry.mtime_ns, self._modes.folder, folder.folders, self._common
+        )
 
     def _write(self, data: bytes) -> None:
         self._at += len(data)

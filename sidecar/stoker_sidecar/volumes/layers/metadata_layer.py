@@ -19,7 +19,7 @@ from stoker_sidecar.linux.sandbox.confinement import Confinement
 from stoker_sidecar.linux.sandbox.landlock import TcpAccess
 from stoker_sidecar.version.manifest import ROOT_INO, Entry, Manifest
 from stoker_sidecar.version.objects import PATH_MAX, skip_reason
-from stoker_sidecar.volumes.layers.metadata_folder import FolderDraft
+from stoker_sidecar.volumes.layers.metadata_folder import READ_ONLY, WRITABLE, FolderDraft, Modes
 from stoker_sidecar.volumes.layers.metadata_image import ImageDraft
 from stoker_sidecar.wire.config.disk_floor import FLOOR_BYTES, FLOOR_INODES, NO_FLOOR, DiskFloor, DiskSpace, Floor
 
@@ -44,11 +44,17 @@ class LayerForm(StrEnum):
 _BYTES_AN_ENTRY = {LayerForm.IMAGE: 512, LayerForm.FOLDER: 4096 + 256}
 
 
-def build(manifest: Path, layer: Path, floor: DiskFloor = NO_FLOOR, form: LayerForm = LayerForm.FOLDER) -> int:
+def build(
+    manifest: Path,
+    layer: Path,
+    floor: DiskFloor = NO_FLOOR,
+    form: LayerForm = LayerForm.FOLDER,
+    modes: Modes = READ_ONLY,
+) -> int:
     """Build the layer at ``layer``, which appears by rename when it is complete. Return the number of entries.
 
-    ``floor`` is the space to leave free on the disk. Raises ManifestInvalid, and MountError if the disk is full or
-    refuses a write.
+    ``floor`` is the space to leave free on the disk. ``modes`` are those of all entries. Raises ManifestInvalid, and
+    MountError if the disk is full or refuses a write.
     """
     draft = layer.with_name(layer.name + _BUILDING)
     source = Manifest.open(manifest)
@@ -56,8 +62,7 @@ def build(manifest: Path, layer: Path, floor: DiskFloor = NO_FLOOR, form: LayerF
         _clear(draft)
         draft.parent.mkdir(parents=True, exist_ok=True)
         room = check_room(source.last_ino, os.statvfs(draft.parent), floor, form)
-        making: FolderDraft | ImageDraft = ImageDraft(draft, room) if form is LayerForm.IMAGE else FolderDraft(draft)
-        with making:
+        with _draft(draft, room, form, modes) as making:
             _fill(source, making)
         draft.rename(layer)
     except OSError as error:
@@ -69,6 +74,10 @@ def build(manifest: Path, layer: Path, floor: DiskFloor = NO_FLOOR, form: LayerF
     finally:
         source.close()
     return source.last_ino
+
+
+def _draft(path: Path, room: int, form: LayerForm, modes: Modes) -> FolderDraft | ImageDraft:
+    return ImageDraft(path, room, modes) if form is LayerForm.IMAGE else FolderDraft(path, modes)
 
 
 def remove(layer: Path) -> None:
@@ -147,6 +156,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--form", type=LayerForm, choices=list(LayerForm), default=LayerForm.FOLDER, help="what it is")
     for name, text in (("--floor-bytes", FLOOR_BYTES), ("--floor-inodes", FLOOR_INODES)):
         parser.add_argument(name, type=Floor.parse, default=Floor(), help=text.replace("%", "%%"))
+    parser.add_argument("--writable", action="store_true", help="let all users write, below an upper layer")
     parser.add_argument("--manifest", type=Path, help="build it of this version; without it the layer is removed")
     options = parser.parse_args(argv)
     end_with_parent()
@@ -161,7 +171,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             options.layer.parent.mkdir(parents=True, exist_ok=True)
             Confinement([str(options.manifest.parent)], [str(options.layer.parent)]).begin(no_tcp=_NO_TCP)
             floor = DiskFloor(options.floor_bytes, options.floor_inodes)
-            build(options.manifest, options.layer, floor, options.form)
+            modes = WRITABLE if options.writable else READ_ONLY
+            build(options.manifest, options.layer, floor, options.form, modes)
     except (CacheError, MountError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

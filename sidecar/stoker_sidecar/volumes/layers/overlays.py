@@ -35,7 +35,8 @@ class Overlays:
     threads. Layers lie in ``metadata_root``/<boot id>/<uid>/<digest>, or <boot id>.images. None is used after a reboot,
     because the state of the disk is then unknown. ``on_ready`` is called when a layer is built or may be retried.
     ``try_again`` is the seconds after a failure. ``floor`` is the free space that layers leave on their disk. ``form``
-    is the form of new layers; existing layers of both forms are used, because mounted overlays may need them.
+    is the form of new layers; existing layers of both forms are used, because mounted overlays may need them. With
+    ``writable``, modes in the layers let all users write, for overlays with an upper layer.
     """
 
     def __init__(
@@ -47,11 +48,13 @@ class Overlays:
         try_again: float = _TRY_AGAIN,
         floor: DiskFloor = NO_FLOOR,
         form: LayerForm = LayerForm.FOLDER,
+        writable: bool = False,
     ) -> None:
         self._metadata_root = metadata_root
         folders = metadata_root / boot_id()
         self._roots = {LayerForm.FOLDER: folders, LayerForm.IMAGE: folders.with_name(folders.name + _IMAGES)}
         self._form = form
+        self._writable = writable
         self._mount_root = mount_root
         self._on_ready = on_ready
         self._try_again = try_again
@@ -66,7 +69,7 @@ class Overlays:
 
     def is_ready(self, version: VersionKey) -> bool:
         """Return True if the metadata layer is built and usable."""
-        return version not in self._failed and version not in self._working and is_there(self._layer(version))
+        return version not in self._failed and version not in self._working and is_there(self.layer(version))
 
     def begin(self, version: VersionKey, manifest: Path) -> None:
         """Build the layer in the background, once. After a failure, a call some minutes later retries."""
@@ -76,7 +79,7 @@ class Overlays:
     def drop(self, version: VersionKey) -> None:
         """Remove the layer in the background."""
         if version not in self._working:
-            self._work(version, self._remove(self._layer(version)))
+            self._work(version, self._remove(self.layer(version)))
 
     def distrust(self, version: VersionKey, why: str) -> None:
         """Record that mounting it failed.
@@ -94,13 +97,14 @@ class Overlays:
         """After a start, delete the drafts of killed builders and the layers of earlier boots."""
         old = [folder for folder in _found(self._metadata_root, "*") if folder not in self._roots.values()]
         for layer in (*old, *self._layers()):
-            if layer in old or is_draft(layer):
+            building = any(layer.stem == digest for _, digest in self._working)
+            if layer in old or (is_draft(layer) and not building):
                 await self._remove(layer)
 
     def show(self, version: VersionKey, paths: VersionPaths, fuse: Path) -> Path:
         """Mount the overlay over a served FUSE mount, once. Return its path. Raises MountError."""
         mountpoint = self._mountpoint(version)
-        overlay.mount(overlay.OverlayLayers(self._layer(version), paths.tree, fuse, paths.root), mountpoint)
+        overlay.mount(overlay.OverlayLayers(self.layer(version), paths.tree, fuse, paths.root), mountpoint)
         return mountpoint
 
     def renew(self, version: VersionKey) -> None:
@@ -120,7 +124,8 @@ class Overlays:
         Killed agents leave them.
         """
         rows = mountinfo.read()
-        here = mountinfo.below(rows, str(self._mount_root.resolve()))
+        root = self._mount_root.resolve()
+        here = [row for row in mountinfo.below(rows, str(root)) if Path(row.target).parent.parent == root]
         devices = defaultdict[VersionKey, set[str]](set)
         for row in here:
             target = Path(row.target)
@@ -132,8 +137,8 @@ class Overlays:
     def _layers(self) -> list[Path]:
         return [layer for root in self._roots.values() for layer in _found(root, "*/*")]
 
-    def _layer(self, version: VersionKey) -> Path:
-        """Return the path of its layer, or of the layer to build."""
+    def layer(self, version: VersionKey) -> Path:
+        """Return the path of a version's layer, or of the layer to build."""
         uid, digest = version
         places = [root / uid / digest for root in self._roots.values()]
         return next(filter(is_there, places), self._roots[self._form] / uid / digest)
@@ -153,11 +158,12 @@ class Overlays:
         task.add_done_callback(done)
 
     async def _build(self, version: VersionKey, manifest: Path) -> None:
-        if is_there(self._layer(version)):
+        if is_there(self.layer(version)):
             return
         try:
             await _run(
-                *("--layer", str(self._layer(version)), "--form", self._form),
+                *("--layer", str(self.layer(version)), "--form", self._form),
+                *(("--writable",) if self._writable else ()),
                 *("--manifest", str(manifest)),
                 *("--floor-bytes", str(self._floor.bytes)),
                 *("--floor-inodes", str(self._floor.inodes)),

@@ -30,6 +30,13 @@ def test_a_pods_hints_survive_a_restart(tmp_path: Path) -> None:
     assert MountTable(tmp_path / "mounts.json").all() == (hinted,)
 
 
+def test_a_scratch_size_survives_a_restart_and_is_no_field_for_older_releases(tmp_path: Path) -> None:
+    written = replace(record(), request=replace(record().request, scratch_bytes=2**30))
+    MountTable(tmp_path / "mounts.json").put(written)
+    assert MountTable(tmp_path / "mounts.json").all() == (written,)
+    assert "scratch_bytes" not in (tmp_path / "mounts.json").read_text()
+
+
 def test_a_pods_user_namespace_survives_a_restart_and_is_no_field_for_older_releases(tmp_path: Path) -> None:
     mapped = replace(record(), request=replace(record().request, user_namespace=True))
     MountTable(tmp_path / "mounts.json").put(mapped)

@@ -66,6 +66,26 @@ def test_a_block_device_is_refused() -> None:
     assert "volumeMode: Filesystem" in sentence(inline(volume_capability=block))
 
 
+def test_an_inline_volume_with_scratch_is_writable() -> None:
+    request = inline(volume_context=context_of(scratch="1Gi"), readonly=False)
+    assert parse_publish(request, KUBELET).scratch_bytes == 1024**3
+    assert parse_publish(inline(), KUBELET).scratch_bytes == 0
+
+
+@cases(
+    "request_, part",
+    read_only=(inline(volume_context=context_of(scratch="1Gi")), "remove csi.readOnly"),
+    a_claim=(
+        inline(volume_context=context_of(scratch="1Gi", **{names.CSI_EPHEMERAL: "false"}), readonly=False),
+        "use an inline volume",
+    ),
+    too_small=(inline(volume_context=context_of(scratch="1"), readonly=False), "volumeAttributes.scratch=1 must be"),
+    no_number=(inline(volume_context=context_of(scratch="/etc" * 99), readonly=False), "must be a size from"),
+)
+def test_scratch_that_cannot_be_mounted_is_refused(request_: csi_pb2.NodePublishVolumeRequest, part: str) -> None:
+    assert part in sentence(request_)
+
+
 def test_an_inline_volume_that_a_runtime_would_make_writable_is_refused() -> None:
     assert "csi.readOnly: true" in sentence(inline(readonly=False))
 
