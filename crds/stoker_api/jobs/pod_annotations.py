@@ -3,16 +3,19 @@
 import posixpath
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stoker_api import names
 from stoker_api.datasets.dataset import SchedulingMode
+from stoker_api.jobs.scratch import parse_scratch
 from stoker_api.meta import DNS_LABEL_PATTERN, DNS_SUBDOMAIN_PATTERN, parse_duration, shortened
 
 _EXAMPLE = f'write for example {names.ANNOTATION_DATASETS}: "imagenet:/data, team-b/coco@1f3a5c7e9b2d:/coco"'
 MOST_DATASETS = 20  # of one pod, as in a TrainingJob; paths are compared in pairs, and each is a volume
 MOST_CHARACTERS = 32_768  # of the annotation: 20 of the longest names with the longest paths of a TrainingJob
 MOST_CONTAINER_NAMES = 8192  # characters of the annotation that names containers: a hundred of the longest names
+_SCRATCH = "scratch"
+_OPTION = re.compile(r"[A-Za-z]+\s*=")  # a piece with an option of the Dataset before it
 _SHOWN = 60  # characters of a tenant's text in a message
 _MOST_KEY = 63 + 1 + 253  # characters of namespace/name
 _KEY = re.compile(rf"(?:(?P<namespace>{DNS_LABEL_PATTERN[1:-1]})/)?(?P<name>{DNS_SUBDOMAIN_PATTERN[1:-1]})")
@@ -32,13 +35,15 @@ class Refusal:
 class DatasetRequest:
     """One Dataset that a pod requests. ``path`` None: the pod has its own volume and only needs the gate.
 
-    ``version``: at least the first digits of a version. Empty: the current one.
+    ``version``: at least the first digits of a version. Empty: the current one. ``scratch``: the size of a writable
+    layer, as the user wrote it. Empty: the pod only reads.
     """
 
     namespace: str
     name: str
     path: str | None = None
     version: str = ""
+    scratch: str = ""
 
     @property
     def key(self) -> str:
@@ -86,20 +91,37 @@ def parse_datasets(text: str, namespace: str) -> tuple[DatasetRequest, ...] | Re
             f"and {MOST_CHARACTERS} are allowed: name fewer Datasets, or shorten their paths"
         )
     pieces = list(filter(None, (part.strip() for part in text.split(","))))
-    if len(pieces) > MOST_DATASETS:
+    count = sum(_OPTION.match(piece) is None for piece in pieces)
+    if count > MOST_DATASETS or len(pieces) > 2 * MOST_DATASETS:
         return Refusal(
-            f"the annotation {names.ANNOTATION_DATASETS} names {len(pieces)} Datasets, "
+            f"the annotation {names.ANNOTATION_DATASETS} names {max(count, len(pieces) // 2)} Datasets, "
             f"and {MOST_DATASETS} are allowed: put data that is used together into one Dataset"
         )
     requests: list[DatasetRequest] = []
     for piece in pieces:
-        request = _parse_piece(piece, namespace)
+        request = _with_option(requests, piece) if _OPTION.match(piece) else _parse_piece(piece, namespace)
         if isinstance(request, Refusal):
             return request
         requests.append(request)
     if not requests:
         return Refusal(f"the annotation {names.ANNOTATION_DATASETS} is empty: {_EXAMPLE}")
-    return _overlap(requests) or _two_versions(requests) or tuple(requests)
+    return _overlap(requests) or _two_volumes(requests) or tuple(requests)
+
+
+def _with_option(requests: list[DatasetRequest], piece: str) -> DatasetRequest | Refusal:
+    """Take the last request, and return it with the option of ``piece``."""
+    name, _, value = (part.strip() for part in piece.partition("="))
+    shown = shortened(piece, _SHOWN)
+    where = f"{shown!r} in the annotation {names.ANNOTATION_DATASETS}"
+    if name != _SCRATCH:
+        return Refusal(f"{where} is no option of a Dataset: write for example imagenet:/data,{_SCRATCH}=20Gi")
+    if not requests or requests[-1].path is None or requests[-1].scratch:
+        return Refusal(f"{where} must follow a Dataset with a path, once: write for example imagenet:/data,{shown}")
+    try:
+        parse_scratch(value)
+    except ValueError as error:
+        return Refusal(f"the annotation {names.ANNOTATION_DATASETS} is wrong: {error}")
+    return replace(requests.pop(), scratch=value)
 
 
 def parse_mode(text: str | None) -> SchedulingMode | Refusal | None:
@@ -143,7 +165,8 @@ def format_datasets(requests: Iterable[DatasetRequest]) -> str:
 
 def _format(request: DatasetRequest) -> str:
     named = f"{request.key}@{request.version}" if request.version else request.key
-    return f"{named}:{request.path}" if request.path else named
+    scratch = f",{_SCRATCH}={request.scratch}" if request.scratch else ""
+    return f"{named}:{request.path}{scratch}" if request.path else named
 
 
 def is_inside(path: str, folder: str) -> bool:
@@ -197,11 +220,14 @@ def _overlap(requests: list[DatasetRequest]) -> Refusal | None:
     return None
 
 
-def _two_versions(requests: list[DatasetRequest]) -> Refusal | None:
+def _two_volumes(requests: list[DatasetRequest]) -> Refusal | None:
     versions: dict[str, str] = {}
+    scratches: dict[str, str] = {}
     for request in requests:
         if versions.setdefault(request.key, request.version) != request.version:
             return Refusal(f"{request.key} is named with two versions: a pod mounts one version of a Dataset")
+        if scratches.setdefault(request.key, request.scratch) != request.scratch:
+            return Refusal(f"{request.key} has different scratch at its paths, which show one volume: write it at each")
     return None
 
 

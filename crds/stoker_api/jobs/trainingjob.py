@@ -9,6 +9,7 @@ from stoker_api import names
 from stoker_api.datasets.dataset import SchedulingMode
 from stoker_api.goodput import UID_CHARACTERS, Goodput
 from stoker_api.jobs.sampling import Sampling
+from stoker_api.jobs.scratch import ScratchSize
 from stoker_api.meta import Condition, Duration, Model, Name, PrinterColumn, Resource, cel_rule
 from stoker_api.profiles.tuning import Tuning
 
@@ -73,6 +74,13 @@ class JobDataset(Model):
             max_length=64,
         ),
     ] = ""
+    scratch: Annotated[
+        ScratchSize | None,
+        Field(
+            description="Size of a private writable layer over the data in each worker, such as 20Gi. It is dropped "
+            "with the pod. Absent: the data is read-only."
+        ),
+    ] = None
 
 
 class JobScheduling(Model):

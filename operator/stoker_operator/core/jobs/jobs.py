@@ -127,7 +127,13 @@ def dataset_requests(training: TrainingJob) -> tuple[DatasetRequest, ...]:
     home = training.metadata.namespace
     versions = {(row.namespace, row.name): row.version for row in training.status.datasets}
     return tuple(
-        DatasetRequest(space := one.namespace or home, one.name, one.mount_path, versions.get((space, one.name), ""))
+        DatasetRequest(
+            space := one.namespace or home,
+            one.name,
+            one.mount_path,
+            versions.get((space, one.name), ""),
+            one.scratch or "",
+        )
         for one in training.spec.datasets
     )
 

@@ -17,6 +17,7 @@ from stoker_operator.core.pods import report_injection
 from stoker_operator.core.pods.pod_manifest import COMPLETION_INDEX, bounded, pairs_problem
 from stoker_operator.core.pods.pod_template import CONTAINER_LISTS, HOST_TO_CONTAINER, propagation_operations
 from stoker_operator.core.pods.report_injection import ReportVolumeRequest
+from stoker_operator.core.pods.scratch_checks import scratch_problem
 from stoker_operator.core.views.catalog import Catalog, CatalogEntry, effective_mode, find_entries
 from stoker_tuning.frameworks.pod_signs import pod_hints
 
@@ -109,7 +110,8 @@ def decide_injection(pod: Raw, namespace: str, catalog: Catalog, *, reports: boo
     versions = _versions(annotated, entries)
     if isinstance(versions, Refusal):
         return versions
-    if (conflict := _first_conflict(annotated)) is not None:
+    conflict = _first_conflict(annotated) or scratch_problem(pod, annotated.mounted, annotated.own)
+    if conflict is not None:
         return conflict
     sampling = sampling_attributes(pod, request)
     if isinstance(sampling, Refusal):
@@ -293,7 +295,8 @@ def _volume_ops(
 
 
 def _inline_volume(name: str, attributes: Raw) -> dict[str, Any]:
-    return {"name": name, "csi": {"driver": names.CSI_DRIVER, "readOnly": True, "volumeAttributes": attributes}}
+    read_only = {} if names.CSI_ATTRIBUTE_SCRATCH in attributes else {"readOnly": True}
+    return {"name": name, "csi": {"driver": names.CSI_DRIVER, **read_only, "volumeAttributes": attributes}}
 
 
 def _wanted_attributes(
@@ -318,7 +321,8 @@ def _volume_attributes(request: DatasetRequest, version: str) -> dict[str, str]:
         names.CSI_ATTRIBUTE_DATASET: request.name,
         names.CSI_ATTRIBUTE_DATASET_NAMESPACE: request.namespace,
     }
-    return named | ({names.CSI_ATTRIBUTE_VERSION: version} if version else {})
+    scratch = {names.CSI_ATTRIBUTE_SCRATCH: request.scratch} if request.scratch else {}
+    return named | ({names.CSI_ATTRIBUTE_VERSION: version} if version else {}) | scratch
 
 
 def _reporting(annotated: _AnnotatedPod) -> frozenset[str]:
@@ -344,7 +348,7 @@ def _mount_ops(
 
 
 def _mount(volume: str, request: DatasetRequest) -> dict[str, Any]:
-    here = {"name": volume, "mountPath": request.path, "readOnly": True}
+    here = {"name": volume, "mountPath": request.path} | ({} if request.scratch else {"readOnly": True})
     return here | {"mountPropagation": HOST_TO_CONTAINER}
 
 

@@ -81,6 +81,7 @@ RULES = {
     "it is not the key of a label or taint": dataset("cache: {matchExpressions: [{key: a b, operator: Exists}]}"),
     "a toleration without key must": dataset("cache: {tolerations: [{value: x}]}"),
     "it is not a quantity of bytes": dataset("cache: {quota: 1X}"),
+    "it must be a size from 64Mi to 8Ti": job("datasets: [{name: a, mountPath: /d, scratch: 1Mi}]"),
     "it is more than 1Ei": dataset("cache: {quota: 5000P}"),
     "warm.list and warm.paths exclude each other": dataset("warm: {list: a, paths: [b]}"),
     "warm.deadline takes one of at and daily": dataset("warm: {deadline: {}}"),
