@@ -215,7 +215,9 @@ class MountSources:
             case Refuse(code, reason):
                 raise VolumeError(code, reason)
         fuse = await self._serve(version, paths)
-        shown = await in_thread(self._scratch.show, record, paths, fuse)
+        others = (one.request for one in self._table.all() if one.request.target != record.request.target)
+        taken = sum(request.scratch_bytes for request in others)
+        shown = await in_thread(self._scratch.show, record, paths, fuse, taken)
         return MountSource(MountMode.OVERLAY, shown, writable=True)
 
     async def drop_scratch(self, target: Path) -> None:

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from stoker_api.meta import format_bytes
@@ -19,17 +19,18 @@ _SECONDS = 60.0
 # No journal: a layer does not outlive its boot. No discard, which would give the reserved blocks back.
 _OPTIONS = ("-q", "-F", "-t", "ext4", "-b", "4096", "-m", "0", "-O", "^has_journal,^resize_inode")
 _EXTENDED = ("-E", "lazy_itable_init=1,nodiscard")
+MOST_SHARE = 0.5  # of the cache disks, for all layers of a node: pods must not take the whole cache
 _reserving = threading.Lock()  # two layers must not both count on the same free space
 
 
 @contextmanager
-def scratch_image(folders: Collection[Path], size: int, floor: DiskFloor) -> Iterator[int]:
+def scratch_image(folders: Collection[Path], size: int, floor: DiskFloor, taken: int = 0) -> Iterator[int]:
     """Yield the descriptor of a new file of ``size`` bytes that are reserved on the disk. Raises MountError.
 
     It lies in the folder with the most free space. It has no name, so no other process can reach it. Its last user's
-    end or a reboot deletes it. ``floor`` is the space that stays free.
+    end or a reboot deletes it. ``floor`` is the space that stays free. ``taken``: bytes of the node's other layers.
     """
-    file = _reserved(folders, size, floor)
+    file = _reserved(folders, size, floor, taken)
     try:
         _format(file)
         yield file
@@ -37,14 +38,16 @@ def scratch_image(folders: Collection[Path], size: int, floor: DiskFloor) -> Ite
         os.close(file)
 
 
-def _reserved(folders: Collection[Path], size: int, floor: DiskFloor) -> int:
+def _reserved(folders: Collection[Path], size: int, floor: DiskFloor, taken: int) -> int:
     with _reserving:
         free, folder = max(((_free(folder, floor), folder) for folder in folders), default=(0, Path("/")))
-        if size > free:
+        left = scratch_left(_capacity(folders), taken)
+        if size > min(free, left):
             raise MountError(
                 errno.ENOSPC,
                 f"scratch={format_bytes(size)} does not fit: the cache disk has {format_bytes(free)} free above its "
-                "floor; ask for less, delete unused Datasets, or set cache.quota on large ones",
+                f"floor, and {format_bytes(left)} are left for the scratch of all pods; ask for less, delete unused "
+                "Datasets, or set cache.quota on large ones",
             )
         try:
             file = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -57,6 +60,21 @@ def _reserved(folders: Collection[Path], size: int, floor: DiskFloor) -> int:
             os.close(file)
             raise MountError(error.errno or errno.EIO, f"reserving scratch in {folder}: {error.strerror}") from error
         return file
+
+
+def scratch_left(capacity: int, taken: int) -> int:
+    """Return the bytes that further layers of a node may reserve. Pure."""
+    return max(0, int(capacity * MOST_SHARE) - taken)
+
+
+def _capacity(folders: Collection[Path]) -> int:
+    """Return the bytes of all disks. 0 for a folder that cannot be read."""
+    disks = dict[int, int]()
+    for folder in folders:
+        with suppress(OSError):
+            found = os.statvfs(folder)
+            disks[folder.stat().st_dev] = found.f_blocks * found.f_frsize
+    return sum(disks.values())
 
 
 def _free(folder: Path, floor: DiskFloor) -> int:

@@ -65,14 +65,17 @@ class ScratchLayers:
         why = self._names.refused.get(version, "the layer of file names is being built")
         return Wait(f"the scratch layer of the Dataset {request.name} is not ready: {why}")
 
-    def show(self, record: Published, paths: VersionPaths, fuse: Path) -> Path:
-        """Mount a volume's layer over a served FUSE mount, once. Return its path."""
+    def show(self, record: Published, paths: VersionPaths, fuse: Path, taken: int) -> Path:
+        """Mount a volume's layer over a served FUSE mount, once. Return its path.
+
+        ``taken``: bytes of the layers of all other volumes.
+        """
         mountpoint, version = self._mountpoint(record.request.target), (record.uid, record.version)
         is_new = not writable_overlay.has_disk(mountpoint)
         try:
             if is_new:
                 with (
-                    scratch_image(self._folders, record.request.scratch_bytes, self._floor) as image,
+                    scratch_image(self._folders, record.request.scratch_bytes, self._floor, taken) as image,
                     attached(image) as device,
                 ):
                     writable_overlay.mount_disk(device, mountpoint)
