@@ -88,8 +88,8 @@ class ScratchMounts(Protocol):
     def obstacle(self, version: VersionKey, folder: Path, request: PublishRequest) -> Wait | Refuse | None:
         """Return why a volume's layer cannot be mounted now. Start what it needs."""
 
-    def show(self, record: Published, paths: VersionPaths, fuse: Path) -> Path:
-        """Mount a volume's layer over a served FUSE mount, once. Return its path."""
+    def show(self, record: Published, paths: VersionPaths, fuse: Path, taken: int) -> Path:
+        """Mount a volume's layer over a served FUSE mount, once. Return its path. ``taken``: bytes of all others."""
 
     def renew(self, target: Path) -> None:
         """Let the kernel reopen files that arrived after their first open, so that reads go to the disk."""
