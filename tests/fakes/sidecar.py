@@ -118,14 +118,13 @@ class FakeSidecar:
         )
 
     async def report(self) -> None:
-        """Write the status that follows from spec and fields."""
+        """Write the status that follows from spec and fields. Without a NodeCache, ``run`` does it as soon as it can."""
         async with self._writing:
-            await self._report()
+            if self.cache is not None:
+                await self._report(self.cache)
 
-    async def _report(self) -> None:
-        spec = self.cache.spec.datasets if self.cache else ()
-        left = self._left(self.cache.spec) if self.cache else {}
-        self._disk = {entry.uid: self._row(entry) for entry in spec} | left
+    async def _report(self, cache: NodeCache) -> None:
+        self._disk = {entry.uid: self._row(entry) for entry in cache.spec.datasets} | self._left(cache.spec)
         status = NodeCacheStatus(
             address=f"{self.node}:8081",
             shared_neighbours=True,
@@ -140,14 +139,12 @@ class FakeSidecar:
             tuning=self.figures,
             origins=self.origins,
             peer_key=self.peer_key,
-            observed_generation=self.cache.metadata.generation if self.cache else 0,
+            observed_generation=cache.metadata.generation,
         )
         try:
             await self._kube.patch(NODE_CACHES, self.node, {"status": status.wire()}, subresource="status")
         except NotFound:
-            if self.cache is not None:
-                raise
-            # The operator has not made the NodeCache yet. `run` reports as soon as it has.
+            self.cache = None  # deleted, and its event comes later
 
     def _left(self, spec: NodeCacheSpec) -> dict[str, NodeDatasetStatus]:
         """Return the data on the disk that stays outside the plan. The rest is deleted."""

@@ -268,7 +268,7 @@ async def test_a_node_that_comes_back_under_its_name_keeps_its_cache(world: Worl
     assert sidecar.cleaned == []
     await world.kube.delete(DATASETS, "leaving", world.namespace)
     await world.until_gone(DATASETS, "leaving")
-    # The deletion waits only for nodes in the status, and the status may not name a new node yet.
+    # The operator may learn this late that the Node was deleted, and a deletion waits for no missing node.
     await eventually(lambda: sidecar.cleaned == [leaving], SECONDS)
 
 
