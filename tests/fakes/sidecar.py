@@ -118,7 +118,7 @@ class FakeSidecar:
         )
 
     async def report(self) -> None:
-        """Write the status that follows from spec and fields. Without a NodeCache, ``run`` does it as soon as it can."""
+        """Write the status that follows from spec and fields. Without a NodeCache, ``run`` does so once it exists."""
         async with self._writing:
             if self.cache is not None:
                 await self._report(self.cache)
