@@ -21,6 +21,7 @@ from tests.support.s3 import CREDENTIALS, S3Server
 from tests.support.waiting import wait_until
 
 SECONDS = 60.0
+_AGENT = "stoker_sidecar.local.agent.mount_agent"
 _MARK = "MOUNTED_BY_TEST"  # in the environment of all processes that a StokerMount starts, with its folder
 KEYS = {
     "AWS_ACCESS_KEY_ID": CREDENTIALS.access_key_id,
@@ -145,6 +146,14 @@ class StokerMount:
         sessions -= {None, os.getsid(0)}  # that of the tests and of the commands that they run
         return [pid for pid in _pids() if _session(pid) in sessions]
 
+    def agents(self) -> set[int]:
+        """Return the processes of the mounts' agents.
+
+        A child of an agent has the same command line until it executes its program, so it does not count.
+        """
+        found = {pid for pid in self.processes() if _AGENT in _read(pid, "cmdline").split("\0")}
+        return {pid for pid in found if _parent(pid) not in found}
+
     def kill(self) -> None:
         """Kill every process behind the mounts with SIGKILL, including processes forked during the loop."""
 
@@ -164,11 +173,27 @@ def _pids() -> list[int]:
 
 def _session(pid: int) -> int | None:
     """Return the process's session. None if it has ended, even if it has not been reaped."""
+    fields = _stat(pid)
+    return int(fields[3]) if fields and fields[0] != "Z" else None
+
+
+def _parent(pid: int) -> int | None:
+    """Return the process's parent. None if it has ended."""
+    fields = _stat(pid)
+    return int(fields[1]) if fields else None
+
+
+def _stat(pid: int) -> list[str]:
+    """Return the fields of /proc/PID/stat after the name: the state, the parent, the group, the session, ..."""
+    return _read(pid, "stat").rpartition(")")[2].split()
+
+
+def _read(pid: int, name: str) -> str:
+    """Return a file of the process in /proc. Empty if it has ended."""
     try:
-        state, _, _, session = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:4]
+        return Path(f"/proc/{pid}/{name}").read_text()
     except (FileNotFoundError, ProcessLookupError):
-        return None
-    return None if state == "Z" else int(session)
+        return ""
 
 
 def _environment(pid: int) -> list[bytes]:

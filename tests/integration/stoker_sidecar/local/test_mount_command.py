@@ -29,11 +29,6 @@ def wanted() -> dict[str, bytes]:
     return {key: body for key, body in FILES.items() if key.startswith("set/")}
 
 
-def command_line(pid: int) -> str:
-    """Return the words of the process's command line, each followed by a NUL."""
-    return Path(f"/proc/{pid}/cmdline").read_text()
-
-
 def test_a_cold_mount_reads_the_right_bytes_and_umount_leaves_nothing(stoker: StokerMount) -> None:
     stoker.mount()
     assert seen(stoker.data) == wanted()
@@ -109,7 +104,7 @@ def test_what_a_killed_mount_left_is_cleared_by_the_next(stoker: StokerMount) ->
 
 def test_readers_do_not_notice_that_the_agent_is_killed(stoker: StokerMount) -> None:
     stoker.mount()
-    (agent,) = [pid for pid in stoker.processes() if "\0stoker_sidecar.local.agent.mount_agent\0" in command_line(pid)]
+    (agent,) = stoker.agents()
     with (stoker.data / "large.bin").open("rb") as file:
         os.kill(agent, signal.SIGKILL)
         assert file.read() == FILES["set/large.bin"]

@@ -2,7 +2,6 @@
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
@@ -32,13 +31,8 @@ def test_cold_files_are_read_and_written_and_the_next_mount_has_the_sources_byte
 def test_a_layer_survives_a_killed_agent(stoker: StokerMount) -> None:
     stoker.mount("--scratch", "64Mi", "--warm")
     (stoker.data / "kept").write_bytes(b"kept")
-    (agent,) = agents(stoker)
+    (agent,) = stoker.agents()
     os.kill(agent, signal.SIGKILL)
-    wait_until(lambda: bool(set(agents(stoker)) - {agent}))
+    wait_until(lambda: bool(stoker.agents() - {agent}))
     (stoker.data / "3.bin").write_bytes(b"new")
     assert (stoker.data / "kept").read_bytes() == b"kept"
-
-
-def agents(stoker: StokerMount) -> list[int]:
-    marked = "\0stoker_sidecar.local.agent.mount_agent\0"
-    return [pid for pid in stoker.processes() if marked in Path(f"/proc/{pid}/cmdline").read_text()]
