@@ -146,6 +146,10 @@ class StokerMount:
         sessions -= {None, os.getsid(0)}  # that of the tests and of the commands that they run
         return [pid for pid in _pids() if _session(pid) in sessions]
 
+    def commands(self) -> str:
+        """Return the command lines of the keepers' sessions. A word ends with a NUL."""
+        return "\n".join(_read(pid, "cmdline") for pid in self.processes())
+
     def agents(self) -> set[int]:
         """Return the processes of the mounts' agents.
 
