@@ -16,6 +16,7 @@ from tests.fakes.sidecar import VERSION
 from tests.integration.stoker_operator.conftest import V2, World, is_released
 
 WITHOUT_FIRST_GATE = [{"op": "remove", "path": "/spec/schedulingGates/0"}]
+QUEUE = "example.com/queue"  # another controller's gate
 OWN_TERMS = [{"matchExpressions": [{"key": "test", "operator": "Exists"}]}]
 
 
@@ -51,6 +52,10 @@ async def add_pod(
 
 def says_why(pod: dict[str, Any]) -> bool:
     return "no node that can run it is warm yet" in pod["metadata"]["annotations"].get(names.ANNOTATION_WAITING, "")
+
+
+def names_the_queue(pod: dict[str, Any]) -> bool:
+    return QUEUE in pod["metadata"]["annotations"].get(names.ANNOTATION_WAITING, "")
 
 
 @pytest.mark.parametrize("affinity", [None, "own terms"])
@@ -108,12 +113,8 @@ async def test_a_pod_that_another_controller_holds_is_let_go_after_it(world: Wor
     sidecar = await world.add_roomy_node()
     sidecar.share = 1.0
     await world.add_dataset()
-    await add_pod(world, ("example.com/queue", names.GATE_WARM))
-
-    def names_the_queue(pod: dict[str, Any]) -> bool:
-        # The first reason may be the missing Dataset: the operator watches Datasets and pods separately.
-        return "example.com/queue" in pod["metadata"]["annotations"].get(names.ANNOTATION_WAITING, "")
-
+    await add_pod(world, (QUEUE, names.GATE_WARM))
+    # The first reason may be the missing Dataset: the operator watches Datasets and pods separately.
     waiting = await world.until(PODS, "pod", names_the_queue)
     assert waiting["metadata"]["annotations"][names.ANNOTATION_HELD_SINCE] == ""
     await world.kube.patch(PODS, "pod", WITHOUT_FIRST_GATE, world.namespace, content_type=JSON)
@@ -169,7 +170,8 @@ async def test_a_pod_of_an_older_version_goes_where_that_is_warm(world: World) -
     sidecar.share = 1.0
     await world.add_dataset()
     await world.until_dataset(lambda d: d.status.version == VERSION)
-    await add_pod(world, ("example.com/other", names.GATE_WARM), version=VERSION)
+    await add_pod(world, (QUEUE, names.GATE_WARM), version=VERSION)
+    await world.until(PODS, "pod", names_the_queue)  # nodes keep no older version for a pod unknown to the operator
     await world.refresh(sidecar, V2)
     # Until the operator knows that, the node counts as warm for the older version, and the pod is released at once.
     await world.until_dataset(lambda d: [node.version for node in d.status.nodes] == [V2])
