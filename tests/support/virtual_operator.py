@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from stoker_api import names
-from stoker_api.jobs.trainingjob import TrainingJob
+from stoker_kube.api import Kube
 from stoker_kube.informer import Informer
 from stoker_kube.resources import DATASETS, NODES, PODS, TRAINING_JOBS
 from stoker_kube.watch import watch
-from stoker_operator.core.plans.admission import parse_dataset
+from stoker_operator.core.plans.admission import parse_dataset, parse_training_job
 from stoker_operator.mirror.state import ClusterState
 from stoker_operator.processes.leader import Leader
 from tests.fakes.sidecar import FakeSidecar
@@ -64,14 +64,9 @@ class VirtualOperator:
 
     def run(self) -> None:
         """Start to lead."""
-        for kind, parse, feed in (
-            (DATASETS, parse_dataset, self._state.datasets.feed),
-            (TRAINING_JOBS, TrainingJob.model_validate, self._state.training_jobs.feed),
-        ):
-            informer: Informer[Any] = Informer(watch(self.kube, kind), parse, feed)
-            self._tasks.append(asyncio.create_task(informer.run()))
+        self._tasks += feed(self.kube, self._state)
         leader = Leader(self.kube, self._state, self.now)
-        self._tasks.append(asyncio.create_task(leader.run(_known, asyncio.Event())))
+        self._tasks.append(asyncio.create_task(leader.run(wait_fed, asyncio.Event())))
 
     async def until(self, condition: Callable[[], bool]) -> float:
         """Return the virtual seconds until the condition holds, which must be less than ``LIMIT``."""
@@ -95,8 +90,16 @@ class VirtualOperator:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-async def _known() -> None:
-    await asyncio.sleep(LOOK)  # the informers' first lists take no time here
+def feed(kube: Kube, state: ClusterState) -> list[asyncio.Task[None]]:
+    """Start to feed Datasets and TrainingJobs into the mirror, as the front door does."""
+    datasets: Informer[Any] = Informer(watch(kube, DATASETS), parse_dataset, state.datasets.feed)
+    jobs: Informer[Any] = Informer(watch(kube, TRAINING_JOBS), parse_training_job, state.training_jobs.feed)
+    return [asyncio.create_task(informer.run()) for informer in (datasets, jobs)]
+
+
+async def wait_fed() -> None:
+    """Wait for the first lists of ``feed``, which take no time."""
+    await asyncio.sleep(LOOK)
 
 
 Step = Callable[[VirtualOperator], Awaitable[None]]
