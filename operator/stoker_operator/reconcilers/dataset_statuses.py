@@ -160,7 +160,7 @@ class DatasetStatuses:
         try:
             await self._replace(known, status)
         except Conflict:
-            log.info("Dataset %s was deleted and created again: the next pass reads the new one", _key(known))
+            log.debug("Dataset %s changed: the next pass reads it again", _key(known))
         except KubeError as error:
             if error.temporary:
                 raise
@@ -171,11 +171,10 @@ class DatasetStatuses:
             raise
 
     async def _replace(self, known: Dataset | InvalidDataset, status: DatasetStatus) -> None:
-        meta, key = known.metadata, _key(known)
-        there = self._state.datasets.get(key)
-        if there is not None and there.status != known.status:
-            return  # written during a long decision: the next pass has the new status
-        written = await self._writer.dataset_status(key, meta.uid, status)
+        key, there = _key(known), self._state.datasets.get(_key(known))
+        if there is None or there.metadata.uid != known.metadata.uid or there.status != known.status:
+            return  # gone, or written during a long decision: the next pass has the new status
+        written = await self._writer.dataset_status(there.metadata, status)
         self._written_at[key] = self._clock()
         if written is None:
             return  # only the watch reports a deletion: a 404 may mean that the kind is not served
@@ -183,7 +182,7 @@ class DatasetStatuses:
         if (seconds := self._warm_ups.note(key, known.status, status, self._clock())) is not None:
             metrics.WARM_SECONDS.observe(seconds)
         for one in dataset_announcements(known.status, status):
-            self._events.event(dataset_ref(meta), one.type, one.reason, one.message)
+            self._events.event(dataset_ref(known.metadata), one.type, one.reason, one.message)
 
 
 def dataset_ref(meta: ObjectMeta) -> ObjectRef:

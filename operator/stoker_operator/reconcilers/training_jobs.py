@@ -130,17 +130,22 @@ class TrainingJobReconciler:
         if isinstance(rows, Unmet) or rows == training.status.datasets:
             return rows if isinstance(rows, Unmet) else training
         status = training.status.model_copy(update={"datasets": rows})
-        written = await self._writer.training_job_status(training.metadata, status)
+        written = await self._writer.training_job_status(self._current(training.metadata), status)
         self._state.training_jobs.put(training.key, written)
         return training.model_copy(update={"status": status})
+
+    def _current(self, meta: ObjectMeta) -> ObjectMeta:
+        """Return the latest metadata of the same object that the mirror has."""
+        there = self._state.training_jobs.get(f"{meta.namespace}/{meta.name}")
+        return there.metadata if there is not None and there.metadata.uid == meta.uid else meta
 
     async def _write(self, meta: ObjectMeta, old: TrainingJobStatus, status: TrainingJobStatus) -> None:
         if status == old or meta.deletion_timestamp:
             return
         try:
-            written = await self._writer.training_job_status(meta, status)
+            written = await self._writer.training_job_status(self._current(meta), status)
         except (NotFound, Conflict):
-            return  # deleted, perhaps created again: the watch reports it
+            return  # deleted or changed: the watch reports it
         self._state.training_jobs.put(f"{meta.namespace}/{meta.name}", written)
         if is_reported(old, status) and status.goodput is not None:
             metrics.note_goodput(status.goodput)

@@ -79,7 +79,7 @@ class TuningProfileReconciler:
         try:
             written = await self._writer.tuning_profile_status(profile, status)
         except (NotFound, Conflict):
-            return  # deleted, perhaps created again: the watch reports it
+            return  # deleted or changed: the watch reports it
         self._written_at[profile.metadata.name] = self._clock()
         self._state.tuning_profiles.put(profile.metadata.name, written)
         for one in profile_announcements(profile.status, status):

@@ -65,7 +65,7 @@ class Writer:
         return self._node_caches.view(raw)
 
     async def node_certificate(self, node: str, uid: str, peer: PeerCertificate) -> NodeCache:
-        """Replace the certificate in a NodeCache's spec; empty: remove it. Conflict if the UID differs.
+        """Replace the certificate in a NodeCache's spec; empty: remove it. Invalid if the UID differs.
 
         Uses a separate field manager, because plans are written without the certificate.
         """
@@ -75,10 +75,9 @@ class Writer:
         _count(NODE_CACHES, "apply")
         return self._node_caches.view(raw)
 
-    async def dataset_status(self, key: str, uid: str, status: DatasetStatus) -> Dataset | InvalidDataset | None:
-        """Replace a Dataset's status. None if the Dataset is gone; Conflict if a new one has its name."""
-        namespace, _, name = key.partition("/")
-        body: Object = {"metadata": {"namespace": namespace, "name": name, "uid": uid}, "status": status.wire()}
+    async def dataset_status(self, meta: ObjectMeta, status: DatasetStatus) -> Dataset | InvalidDataset | None:
+        """Replace a Dataset's status. None if the Dataset is gone; Conflict if it has changed since ``meta``."""
+        body = _status_of(meta, status.wire())
         try:
             raw = await self._writing.apply(DATASETS, body, field_manager=FIELD_MANAGER, subresource="status")
         except NotFound:
@@ -96,17 +95,16 @@ class Writer:
     async def training_job_status(
         self, meta: ObjectMeta, status: TrainingJobStatus
     ) -> TrainingJob | InvalidTrainingJob:
-        """Replace a TrainingJob's status. Raises NotFound, and Conflict if a new one has its name."""
-        body: Object = {"metadata": {"namespace": meta.namespace, "name": meta.name, "uid": meta.uid}}
-        body["status"] = status.wire()
+        """Replace a TrainingJob's status. Raises NotFound, and Conflict if it has changed since ``meta``."""
+        body = _status_of(meta, status.wire())
         raw = await self._writing.apply(TRAINING_JOBS, body, field_manager=FIELD_MANAGER, subresource="status")
         _count(TRAINING_JOBS, "apply")
         return parse_training_job(raw)
 
     async def tuning_profile_status(self, profile: ProfileView, status: TuningProfileStatus) -> ProfileView:
-        """Replace a TuningProfile's status. Raises NotFound, and Conflict if a new one has its name."""
+        """Replace a TuningProfile's status. Raises NotFound, and Conflict if it has changed since ``profile``."""
         meta = profile.metadata
-        body: Object = {"metadata": {"name": meta.name, "uid": meta.uid}, "status": status.wire()}
+        body = _status_of(meta, status.wire())
         raw = await self._writing.apply(TUNING_PROFILES, body, field_manager=FIELD_MANAGER, subresource="status")
         _count(TUNING_PROFILES, "apply")
         written = ObjectMeta.model_validate(raw["metadata"])
@@ -184,6 +182,12 @@ class Writer:
         except AlreadyExists:
             return False
         return True
+
+
+def _status_of(meta: ObjectMeta, status: Object) -> Object:
+    """Return the body for ``apply``. Its version names the object, because a status ignores the UID."""
+    scope = {"namespace": meta.namespace} if meta.namespace else {}
+    return {"metadata": {"name": meta.name, "resourceVersion": meta.resource_version} | scope, "status": status}
 
 
 def _count(kind: Kind, verb: str) -> None:

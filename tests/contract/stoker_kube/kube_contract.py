@@ -118,6 +118,19 @@ class KubeContract:
         with pytest.raises(Conflict):
             await kube.apply(CONFIG_MAPS, {"metadata": metadata, "data": {"x": "2"}}, field_manager="late")
 
+    async def test_only_the_version_keeps_a_status_from_a_new_object_of_the_name(
+        self, kube: Kube, cache: Object
+    ) -> None:
+        name, old = cache["metadata"]["name"], cache["metadata"]
+        await kube.delete(NODE_CACHES, name)
+        await kube.create(NODE_CACHES, {"metadata": {"name": name}, "spec": {"datasets": []}})
+        by_uid: Object = {"metadata": {"name": name, "uid": old["uid"]}, "status": {"address": "10.0.0.1:8081"}}
+        applied = await kube.apply(NODE_CACHES, by_uid, field_manager="late", subresource="status")
+        assert applied["status"]["address"] == "10.0.0.1:8081"
+        versioned = by_uid | {"metadata": {"name": name, "resourceVersion": old["resourceVersion"]}}
+        with pytest.raises(Conflict):
+            await kube.apply(NODE_CACHES, versioned, field_manager="late", subresource="status")
+
     async def test_a_patch_that_changes_nothing_makes_no_new_version(self, kube: Kube, namespace: str) -> None:
         first = await kube.create(CONFIG_MAPS, config_map("a", x="1"), namespace)
         second = await kube.patch(CONFIG_MAPS, "a", {"data": {"x": "1"}}, namespace)

@@ -6,9 +6,10 @@ import pytest
 
 from stoker_api import names
 from stoker_api.names import Reason
-from stoker_kube.errors import Forbidden
+from stoker_kube.errors import Conflict, Forbidden
 from stoker_kube.resources import DATASETS, NODE_CACHES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from stoker_operator.reconcilers.dataset_statuses import FIGURES_EVERY
+from stoker_operator.writes.writer import Writer
 from tests.unit.stoker_operator.world import World
 
 
@@ -94,6 +95,17 @@ async def test_nothing_but_finalizer_and_status_is_written_onto_a_dataset(world:
         del before["metadata"][field], after["metadata"][field]
     before["metadata"]["finalizers"] = [names.FINALIZER]
     assert after == before
+
+
+async def test_a_late_status_does_not_reach_a_new_dataset_of_the_name(world: World) -> None:
+    await world.start(passes=2)
+    old = await world.dataset()
+    await world.kube.patch(DATASETS, "imagenet", {"metadata": {"finalizers": []}}, "vision")
+    await world.kube.delete(DATASETS, "imagenet", "vision")
+    await world.add_dataset()
+    with pytest.raises(Conflict):
+        await Writer(world.kube).dataset_status(old.metadata, old.status)
+    assert "status" not in world.kube.objects(DATASETS)[0]
 
 
 async def test_foreign_finalizers_stay(world: World) -> None:
