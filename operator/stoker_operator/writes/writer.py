@@ -146,7 +146,7 @@ class Writer:
         return made
 
     async def merge(self, kind: Kind, name: str, namespace: str, patch: Object, subresource: str = "") -> Object:
-        """Change the fields in ``patch`` (RFC 7386). Raises NotFound, and Conflict if it names another UID."""
+        """Change the fields in ``patch`` (RFC 7386). Raises NotFound, and Invalid if it names another UID."""
         written = await self._writing.patch(kind, name, patch, namespace, subresource=subresource)
         _count(kind, "patch")
         return written
