@@ -14,6 +14,7 @@ PACKAGES = {
     "conntrack": "/usr/sbin/conntrack",
     "containerd": "/usr/bin/containerd",
     "containernetworking-plugins": "/usr/lib/cni/bridge",
+    "e2fsprogs": "/usr/sbin/mke2fs",
     "etcd-server": "/usr/bin/etcd",
     "iproute2": "/usr/sbin/ip",
     "iptables": "/usr/sbin/iptables",
