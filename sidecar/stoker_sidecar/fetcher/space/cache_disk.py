@@ -20,6 +20,9 @@ from stoker_sidecar.wire.config.disk_floor import NOTHING, DiskFloor, DiskSpace
 # Bytes of a disk that passing copies leave free: the chunk of one reader, and the one behind it.
 LEAST_ROOM = 16 * 1024**2
 _LEAST_INODES = 16  # that they leave free: for downloads in flight
+# Inodes that cached files leave free at any floor. A file that is read through needs one, also if no other can be
+# dropped for it. A cached file with folders takes several.
+_FOR_PASSING = 64
 
 _PROBE_BYTES = 4096
 # Leftover lists of files below the folder of datasets. They are never continued.
@@ -111,7 +114,8 @@ class CacheDisk:
         except OSError:
             self._space = DiskSpace(0, self._space.total)  # the next look at its health says why
         # Reckoned here, since they are asked for several times a file.
-        self._free, self._free_inodes = self.floor.bytes_left(self._space), self.floor.inodes_left(self._space)
+        self._free = self.floor.bytes_left(self._space)
+        self._free_inodes = max(0, self.floor.inodes_left(self._space) - _FOR_PASSING)
 
     def open(self, *, returned: bool = False) -> None:
         """Make the folders, discard leftovers of a kill, and hide doubtful files. Blocks. Raises OSError.
